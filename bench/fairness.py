@@ -1,0 +1,110 @@
+"""The figures on the paper's simulation: what re-ranking does to fresh lists, and how exact w is.
+
+    python bench/fairness.py                   # both tables, five seeds
+    python bench/fairness.py --queries 20000   # one size of training log
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+import numpy.typing as npt
+
+import evenodds as eo
+from evenodds.position import Method
+from evenodds.simulate import GROUP_NAMES, Population, draw_clicks, draw_lists, draw_population, position_weights, rank
+
+Floats = npt.NDArray[np.float64]
+FRESH_QUERIES = 50_000
+
+
+def ks_distance(one: Floats, other: Floats) -> float:
+    """Return the two-sample Kolmogorov-Smirnov distance, straight from its definition."""
+    one, other = np.sort(one), np.sort(other)
+    points = np.concatenate((one, other))
+    shares = [np.searchsorted(sample, points, side="right") / sample.size for sample in (one, other)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def rerank_fresh(population: Population, model: eo.Reranker | None, seed: int, *, alpha: float = 1.0) -> tuple[float, float]:
+    """Re-rank fresh lists, redraw the clicks; return KS among observed positives, and the click rate."""
+    rng = np.random.default_rng([seed, 2])
+    lists = draw_lists(population, FRESH_QUERIES, rng=rng)
+    group = population.group[lists.item]
+    scores = lists.score
+    if model is not None:
+        names = np.array(GROUP_NAMES)[group.ravel()]
+        fair = model.transform(scores.ravel(), names).reshape(scores.shape)
+        scores = alpha * fair + (1 - alpha) * scores
+    clicked = draw_clicks(population, lists, rank(lists, scores), position_weights(scores.shape[1]), rng) == 1
+    distance = ks_distance(scores[clicked & (group == 0)], scores[clicked & (group == 1)])
+    return distance, float(clicked.mean())
+
+
+def fairness(queries: int, seeds: int) -> dict[str, list[float]]:
+    """Measure KS among observed positives on fresh lists by how w was found, and clicks over alpha."""
+    found: dict[str, list[float]] = {}
+    ways: dict[str, Method] = {
+        "joint": "joint",
+        "adjacent (T = 30)": "adjacent",
+        "no correction": "none",
+        "true w": position_weights(50),
+    }
+    for seed in range(seeds):
+        population = draw_population(seed=seed)
+        counts = eo.tally(eo.simulate(queries, seed=seed))
+        models = {name: eo.EqualOpportunity(position_bias=way).fit(counts) for name, way in ways.items()}
+        for name, model in models.items():
+            found.setdefault(f"KS, {name}", []).append(rerank_fresh(population, model, seed)[0])
+        found.setdefault("KS, nothing done", []).append(rerank_fresh(population, None, seed)[0])
+        for alpha in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
+            rate = rerank_fresh(population, models["joint"], seed, alpha=alpha)[1]
+            found.setdefault(f"click rate, alpha = {alpha}", []).append(rate)
+    return found
+
+
+def position_error(queries: int, seeds: int, lengths: int | tuple[int, int]) -> dict[str, list[float]]:
+    """Measure the mean error of log w at positions 2 to 30, at several numbers of cells."""
+    found: dict[str, list[float]] = {}
+    truth = np.log(position_weights(30)[1:])
+    for seed in range(seeds):
+        log = eo.simulate(queries, seed=seed, list_length=lengths)
+        for cells in (200, 4_000):
+            counts = eo.tally(log, cells=cells)
+            for method in ("joint", "adjacent"):
+                weights = eo.position_bias(counts, method, cells=cells).weights
+                error = float(np.abs(np.log(weights[1:30]) - truth).mean())
+                found.setdefault(f"{method}, {cells:,} cells, lists of {lengths}", []).append(error)
+    return found
+
+
+def show(title: str, found: dict[str, list[float]], *, as_json: bool) -> None:
+    """Print means over seeds, with their standard errors."""
+    if as_json:
+        print(json.dumps({title: found}))
+        return
+    print(f"\n{title}")
+    for name, values in found.items():
+        error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+        print(f"  {name:<42} {np.mean(values):.4f}  (± {error:.4f} over {len(values)} seeds)")
+
+
+def main() -> None:
+    """Parse, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queries", type=int, nargs="*", default=[100_000, 20_000])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    for queries in options.queries:
+        title = f"fresh lists after training on {queries:,} queries"
+        show(title, fairness(queries, options.seeds), as_json=options.json)
+    for lengths in (50, (10, 50)):
+        found = position_error(max(options.queries), options.seeds, lengths)
+        show(f"mean error of log w, positions 2 to 30, {max(options.queries):,} queries", found, as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()

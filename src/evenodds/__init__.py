@@ -1,0 +1,60 @@
+"""evenodds: make any ranking fair to equally qualified people, from nothing but its logs.
+
+log -> tally -> {position bias, audit} -> reranker -> {apply, serve, export, report}
+"""
+
+from evenodds._version import __version__
+from evenodds.errors import (
+    DamagedFileError,
+    EvenoddsError,
+    EvenoddsWarning,
+    FileFormatError,
+    GridMismatchError,
+    HomogeneityWarning,
+    LogError,
+    MissingExtraError,
+    NewerVersionError,
+    OutputError,
+    RandomDrawWarning,
+    SettingsError,
+    SmallGroupWarning,
+    TallyError,
+    UnknownGroupError,
+)
+from evenodds.log import Log
+from evenodds.position import PositionBias, position_bias
+from evenodds.simulate import simulate
+from evenodds.tally import Tally, tally
+from evenodds.audit import Audit, audit
+from evenodds.opportunity import EqualOpportunity
+from evenodds.reranker import Reranker, load
+
+__all__ = [
+    "Audit",
+    "DamagedFileError",
+    "EqualOpportunity",
+    "EvenoddsError",
+    "EvenoddsWarning",
+    "FileFormatError",
+    "GridMismatchError",
+    "HomogeneityWarning",
+    "Log",
+    "LogError",
+    "MissingExtraError",
+    "NewerVersionError",
+    "OutputError",
+    "PositionBias",
+    "RandomDrawWarning",
+    "Reranker",
+    "SettingsError",
+    "SmallGroupWarning",
+    "Tally",
+    "TallyError",
+    "UnknownGroupError",
+    "__version__",
+    "audit",
+    "load",
+    "position_bias",
+    "simulate",
+    "tally",
+]

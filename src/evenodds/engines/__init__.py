@@ -1,0 +1,1 @@
+"""Where rows become counts. One function counts; the engines differ in where it runs."""

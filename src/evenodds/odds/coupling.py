@@ -1,0 +1,390 @@
+r"""Kernels that carry a group's bins to a given target: an explicit one, and the one of least movement.
+
+With two labels a group's bins are a dichotomy: bin k holds the masses (p0, p1) given label 0 and 1.
+Weigh it by p0 + p1 and place it at the posterior X = p1 / (p0 + p1). A kernel with
+``given[y] @ rows = target[y]`` for both labels is then a martingale coupling of the law of X with
+the law of the target's posterior Y: E[X \| Y] = Y. By Blackwell (1953) and Strassen (1965) there is
+one iff Y lies below X in convex order, that is: the target's ROC curve lies under the group's hull.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from evenodds.odds.problem import Floats
+
+Ints = npt.NDArray[np.int64]
+
+_SLIVER = 1e-14  # mass (of a total of 2) below which a piece of a bin is rounding, not a piece
+_TOUCH = 1e-13  # distance from hull to target, in mass, at which they meet
+_ROUGH = 1e-11  # error of a mass or a moment above which a solution of the solver is not taken
+_NEAR = 2  # targets on either side of the cheapest one that the solver is given at once
+_PRICED = 6  # columns that may be priced in per stretch and round
+
+
+class _Line(NamedTuple):
+    """Bins laid out along their cumulative mass in increasing posterior X."""
+
+    edges: Floats  # cumulative mass, from 0
+    heights: Floats  # cumulative mass of label 1 at the edges: convex
+    bins: Ints  # which bin lies between two edges
+
+
+def _lay_out(given: Floats) -> _Line:
+    source = given / given.sum(axis=1, keepdims=True)
+    mass = source.sum(axis=0)
+    held = np.flatnonzero(mass > 0.0)
+    held = held[np.argsort(source[1, held] / mass[held], kind="stable")]
+    edges = np.concatenate([[0.0], np.cumsum(mass[held])])
+    heights = np.concatenate([[0.0], np.cumsum(source[1, held])])
+    wide = np.concatenate([[True], np.diff(edges) > 0.0])  # thinner bins do not move the running sum
+    return _Line(edges[wide], heights[wide], held[wide[1:]])
+
+
+def _lay_target(target: Floats, line: _Line) -> tuple[Floats, Floats]:
+    """Return the target bins' mass and moment, scaled so that their sums are those of the line."""
+    share = target / target.sum(axis=1, keepdims=True)
+    mass = share.sum(axis=0)
+    return mass * (line.edges[-1] / mass.sum()), share[1] * line.heights[-1]
+
+
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a falling, continuous, piecewise linear function crosses zero; an end if it does not."""
+    at_low, at_high = excess(low), excess(high)
+    if at_low <= 0.0:
+        return low
+    if at_high >= 0.0:
+        return high
+    for step in range(200):
+        # The secant is exact once both ends lie on one piece; every third step halves, lest it creep.
+        middle = 0.5 * (low + high) if step % 3 == 2 else low + (high - low) * at_low / (at_low - at_high)
+        if not low < middle < high:
+            break
+        at_middle = excess(middle)
+        if abs(at_middle) <= 1e-16:
+            return middle
+        if at_middle > 0.0:
+            low, at_low = middle, at_middle
+        else:
+            high, at_high = middle, at_middle
+    return low if at_low < -at_high else high
+
+
+def _cut(line: _Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
+    """Cut the line into intervals that go to one target each: the left-curtain coupling.
+
+    Targets are taken in increasing Y, and each takes the one window, contiguous in what is left of
+    the line, that has its mass and its mean (its "shadow": Beiglboeck and Juillet, Annals of
+    Probability 44, 2016). A window lies to the right of the last one or around it, so what is left
+    before the last window is a stack of intervals, and no more than three are made per target.
+
+    Returns
+    -------
+    starts, owners
+        Interval i is [starts[i], starts[i + 1]), the last one ends with the line; it goes to owners[i].
+    """
+    knots, values = line.edges.tolist(), line.heights.tolist()
+    slopes = (np.diff(line.heights) / np.diff(line.edges)).tolist()
+    total, last = knots[-1], len(slopes) - 1
+
+    def height(x: float) -> float:
+        i = min(bisect_right(knots, x) - 1, last)
+        return float(values[i] + (x - knots[i]) * slopes[i])
+
+    pieces: list[tuple[float, float, int]] = []
+    stack: list[tuple[float, float]] = []
+    rho = knots[0]  # everything beyond is untouched
+    wanted = list(zip(masses.tolist(), moments.tolist(), strict=True))
+    for t, (mass, moment) in enumerate(wanted[:-1]):
+        need, short = mass, -moment - height(rho)  # moment gathered so far, less what is wanted
+        if rho + mass <= total and height(rho + mass) + short <= 0.0:
+
+            def shortfall(x: float, mass: float = mass, moment: float = moment) -> float:
+                return moment + height(x) - height(x + mass)
+
+            start = _root(shortfall, rho, total - mass)
+            if start > rho:
+                stack.append((rho, start))
+            rho = start + mass
+            pieces.append((start, rho, t))
+            continue
+        while stack:
+            a, b = stack[-1]
+            rest = need - (b - a)
+            if rest < 0.0:
+                break
+            taken = short + height(b) - height(a)
+            if rho + rest <= total and taken + height(rho + rest) < 0.0:
+                break
+            stack.pop()
+            pieces.append((a, b, t))
+            need, short = rest, taken
+        if stack:
+            a, b = stack.pop()
+
+            def surplus(s: float, b: float = b, need: float = need, short: float = short) -> float:
+                return short + height(b) - height(b - s) + height(rho + need - s)
+
+            share = _root(surplus, max(0.0, need - (total - rho)), min(b - a, need))
+            if share < b - a:
+                stack.append((a, b - share))
+            pieces.append((b - share, b, t))
+            need -= share
+        end = min(rho + need, total)
+        pieces.append((rho, end, t))
+        rho = end
+    pieces.extend((a, b, len(wanted) - 1) for a, b in [*stack, (rho, total)])
+    kept = sorted(piece for piece in pieces if piece[1] - piece[0] > _SLIVER)
+    starts = np.array([piece[0] for piece in kept])
+    starts[0] = knots[0]
+    return starts, np.array([piece[2] for piece in kept], dtype=np.int64)
+
+
+def _overlaps(line: _Line, starts: Floats, owners: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return (stretch of the line, target, mass) of every overlap of a bin's stretch and an interval."""
+    cuts = np.union1d(line.edges, starts)
+    stretch = np.searchsorted(line.edges, cuts[:-1], side="right") - 1
+    owner = owners[np.searchsorted(starts, cuts[:-1], side="right") - 1]
+    return stretch, owner, np.diff(cuts)
+
+
+def _rows(
+    bins: Ints, targets: Ints, mass: Floats, shape: tuple[int, int], spare: Ints | None
+) -> sparse.csr_array:
+    """Turn flows into rows that sum to 1; bins without flow go to `spare`, or do as their neighbour does."""
+    flow = sparse.coo_array((mass, (bins, targets)), shape=shape).tocsr()
+    flow.sum_duplicates()
+    flow.data /= np.repeat(np.add.reduceat(flow.data, flow.indptr[:-1][np.diff(flow.indptr) > 0]),
+                           np.diff(flow.indptr)[np.diff(flow.indptr) > 0])
+    solid = np.flatnonzero(np.diff(flow.indptr))
+    if solid.size == shape[0]:
+        return flow
+    every = np.arange(shape[0])
+    if spare is not None:
+        empty = np.setdiff1d(every, solid)
+        single = sparse.coo_array((np.ones(empty.size), (empty, spare[empty])), shape=shape)
+        return sparse.csr_array(flow + single)
+    above = np.minimum(np.searchsorted(solid, every), solid.size - 1)
+    below = np.maximum(above - 1, 0)
+    nearest = np.where(np.abs(solid[above] - every) < np.abs(every - solid[below]), above, below)
+    return sparse.csr_array(flow[solid[nearest]])
+
+
+def couple(given: Floats, target: Floats) -> sparse.csr_array:
+    """Return an explicit kernel with ``given @ rows = target``: sparse, at most K + 3T entries.
+
+    It exists when the target's ROC curve lies under the hull of the bins'. Where that fails by more
+    than rounding the kernel misses the target, and ``Kernel.residual`` shows by how much. A bin
+    without mass takes the row of the nearest bin, in score order, that has some.
+
+    Parameters
+    ----------
+    given
+        One group's bins, shape (2, K): the mass of each given label 0 and label 1.
+    target
+        Target bins in increasing likelihood ratio, shape (2, T).
+
+    Examples
+    --------
+    >>> couple(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([[1.0], [1.0]])).toarray().tolist()
+    [[1.0], [1.0]]
+    """
+    line = _lay_out(given)
+    stretch, owner, mass = _overlaps(line, *_cut(line, *_lay_target(target, line)))
+    return _rows(line.bins[stretch], owner, mass, (given.shape[1], target.shape[1]), None)
+
+
+class Moved(NamedTuple):
+    """A group's kernel of least movement, and how sure that is."""
+
+    rows: sparse.csr_array
+    movement: float
+    gap: float  # movement less a proven lower bound
+
+
+def least_movement(
+    given: Floats,
+    visits: Floats,
+    target: Floats,
+    cost: Floats,
+    *,
+    tolerance: float = 1e-9,
+    time_limit: float | None = None,
+) -> Moved:
+    r"""Return the kernel with ``given @ rows = target`` that moves least.
+
+    .. math:: \min_P \sum_{k,t} v_k c_{kt} P_{kt} \text{ s.t. } \sum_t P_{kt} = 1,\;
+              \sum_k p_{yk} P_{kt} = q_{yt},\; P \ge 0
+
+    a transport problem with fixed margins and fixed means. Where the target's curve touches the
+    group's hull nothing can cross, and the problem falls apart into blocks. Each block starts from
+    the coupling and prices columns in; the multipliers (a, b) of mass and mean prove the lower bound
+    :math:`\sum_t n_t a_t + \sum_k m_k \min_t [c'_{kt} - a_t - b_t (X_k - Y_t)]` (Lagrange).
+
+    Parameters
+    ----------
+    given, target
+        As for `couple`.
+    visits
+        How often the group's items are in each bin, shape (K,).
+    cost
+        What the move from bin k to target bin t costs, shape (K, T).
+    tolerance
+        Stop when movement and bound differ by this part of the movement.
+    time_limit
+        Seconds after which no more columns are priced in; the gap says what that may have cost.
+    """
+    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
+    line = _lay_out(given)
+    masses, moments = _lay_target(target, line)
+    weight = visits / np.maximum((given / given.sum(axis=1, keepdims=True)).sum(axis=0), 1e-300)
+    found: list[tuple[Ints, Ints, Floats]] = []
+    bound = 0.0
+    for part, first, stop in _blocks(line, masses, moments):
+        price = weight[part.bins, None] * cost[part.bins, first:stop]
+        wanted = masses[first:stop], moments[first:stop]
+        stretch, owner, flow, proven = _transport(part, *wanted, price, tolerance, deadline)
+        found.append((part.bins[stretch], owner + first, flow))
+        bound += proven
+    bins, owners, flow = (np.concatenate(column) for column in zip(*found, strict=True))
+    cheapest: Ints = cost.argmin(axis=1)
+    rows = _rows(bins, owners, flow, cost.shape, cheapest)
+    entries = rows.tocoo()
+    movement = float((visits[entries.row] * cost[entries.row, entries.col] * entries.data).sum())
+    empty = np.setdiff1d(np.arange(visits.size), line.bins)
+    bound += float((visits[empty] * cost[empty, cheapest[empty]]).sum())
+    return Moved(rows, movement, max(movement - bound, 0.0))
+
+
+def _blocks(line: _Line, masses: Floats, moments: Floats) -> Iterator[tuple[_Line, int, int]]:
+    """Split line and targets where their curves touch: (part of the line, first target, stop)."""
+    along = np.concatenate([[0.0], np.cumsum(masses)])
+    above = np.concatenate([[0.0], np.cumsum(moments)]) - np.interp(along, line.edges, line.heights)
+    touch = np.flatnonzero(above <= _TOUCH)
+    touch = np.union1d(touch, [0, masses.size])
+    at = along[touch]
+    near = np.clip(np.searchsorted(line.edges, at), 1, line.edges.size - 1)
+    near -= at - line.edges[near - 1] < line.edges[near] - at
+    at = np.where(np.abs(line.edges[near] - at) <= _TOUCH, line.edges[near], at)
+    at[[0, -1]] = line.edges[[0, -1]]
+    level = np.interp(at, line.edges, line.heights)
+    lows = np.searchsorted(line.edges, at[:-1], side="right")
+    highs = np.searchsorted(line.edges, at[1:], side="left")
+    for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        edges = np.concatenate([at[i : i + 1], line.edges[low:high], at[i + 1 : i + 2]])
+        heights = np.concatenate([level[i : i + 1], line.heights[low:high], level[i + 1 : i + 2]])
+        yield _Line(edges, heights, line.bins[low - 1 : high]), int(touch[i]), int(touch[i + 1])
+
+
+def _transport(
+    part: _Line, masses: Floats, moments: Floats, price: Floats, tolerance: float, deadline: float
+) -> tuple[Ints, Ints, Floats, float]:
+    """Return one block's flows (stretch, target, mass) of least price, and a lower bound of the price."""
+    mass = np.diff(part.edges)
+    masses = masses * (mass.sum() / masses.sum())
+    rise = float(part.heights[-1] - part.heights[0])
+    moments = moments + (rise - moments.sum()) * (masses / mass.sum())
+    start = _overlaps(part, *_cut(part, masses, moments))
+    if masses.size == 1 or mass.size == 1:
+        return *start, float((price[start[:2]] * start[2]).sum())
+    scale = float(price.mean()) or 1.0
+    master = _Master(mass, np.diff(part.heights) / mass, masses, moments / masses, price / scale)
+    *flows, bound = master.solve(start[0], start[1], tolerance, deadline)
+    stretch, owner, flow = flows
+    missed = np.bincount(owner, weights=flow, minlength=masses.size) - masses
+    bent = np.bincount(owner, weights=flow * master.X[stretch], minlength=masses.size) - moments
+    if max(np.abs(missed).max(), np.abs(bent).max()) > _ROUGH:  # the solver gave up: the coupling stands
+        return *start, bound * scale
+    return stretch, owner, flow, bound * scale
+
+
+class _Master:
+    """The transport problem over some of its columns: flow from stretch k to target t."""
+
+    def __init__(self, mass: Floats, X: Floats, masses: Floats, Y: Floats, price: Floats) -> None:
+        self.mass, self.X, self.masses, self.Y, self.price = mass, X, masses, Y, price
+        self.unit = mass.size / float(mass.sum())  # the solver's tolerances are absolute
+        self.has = np.zeros(price.shape, dtype=np.bool_)
+        self.columns = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        self.highs = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("simplex_strategy", 4),  # primal: new columns leave the basis feasible
+            ("primal_feasibility_tolerance", 1e-9),
+            ("dual_feasibility_tolerance", 1e-9),
+        ):
+            if self.highs.setOptionValue(option, value) != highspy.HighsStatus.kOk:
+                raise RuntimeError(f"HiGHS refused {option} = {value}")
+        rows = highspy.HighsLp()
+        rows.num_row_ = mass.size + 2 * masses.size
+        rows.row_lower_ = rows.row_upper_ = np.concatenate(
+            [mass * self.unit, masses * self.unit, np.zeros(masses.size)]
+        )
+        self.highs.passModel(rows)
+
+    def add(self, k: Ints, t: Ints) -> None:
+        """Give the solver the columns (k, t): one unit of mass from k, to t, off t's mean by X - Y."""
+        K, T = self.price.shape
+        self.has[k, t] = True
+        self.columns = (np.concatenate([self.columns[0], k]), np.concatenate([self.columns[1], t]))
+        index = np.column_stack([k, K + t, K + T + t]).astype(np.int32).ravel()
+        value = np.column_stack([np.ones((k.size, 2)), self.X[k] - self.Y[t]]).ravel()
+        starts = np.arange(0, index.size, 3, dtype=np.int32)
+        self.highs.addCols(
+            k.size, self.price[k, t], np.zeros(k.size), np.full(k.size, np.inf),
+            index.size, starts, index, value,
+        )  # fmt: skip
+
+    def solve(self, k: Ints, t: Ints, tolerance: float, deadline: float) -> tuple[Ints, Ints, Floats, float]:
+        """Price columns in until the bound meets the price; return (stretch, target, flow) and the bound."""
+        K, T = self.price.shape
+        nearest = self.price.argmin(axis=1)[:, None] + np.arange(-_NEAR, _NEAR + 1)
+        self.has[np.arange(K)[:, None], np.clip(nearest, 0, T - 1)] = True
+        self.has[k, t] = True
+        self.add(*np.nonzero(self.has))
+        held = np.zeros(T), np.zeros(T)  # the multipliers of the best bound so far
+        bound = float((self.mass * self.price.min(axis=1)).sum())
+        flow = np.zeros(0)
+        many = min(_PRICED, T)
+        while True:
+            self.highs.run()
+            if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                break
+            solution = self.highs.getSolution()
+            flow = np.maximum(np.array(solution.col_value), 0.0) / self.unit
+            total = float((flow * self.price[self.columns]).sum())
+            if total - bound <= tolerance * (total + 1e-3 * self.mass.sum()) or time.monotonic() > deadline:
+                break
+            dual = np.array(solution.row_dual)
+            slack, lift, tilt = np.split(dual, [K, K + T])
+            fresh = self.price - lift - tilt * (self.X[:, None] - self.Y) - slack[:, None]
+            # Halfway to the best multipliers so far first: the solver's own ones swing (Wentges 1997).
+            for weight in (0.5, 0.0):
+                a = weight * held[0] + (1.0 - weight) * lift
+                b = weight * held[1] + (1.0 - weight) * tilt
+                reduced = self.price - a - b * (self.X[:, None] - self.Y)
+                proven = float((self.masses * a).sum() + (self.mass * reduced.min(axis=1)).sum())
+                if proven > bound:
+                    bound, held = proven, (a, b)
+                reduced[self.has] = np.inf
+                t = np.argpartition(reduced, many - 1, axis=1)[:, :many].ravel()
+                k = np.repeat(np.arange(K), many)
+                useful = (fresh[k, t] < -1e-10) & ~self.has[k, t]
+                if useful.any():
+                    break
+            if not useful.any():
+                break
+            self.add(k[useful], t[useful])
+        if flow.size != self.columns[0].size:
+            flow = np.zeros(self.columns[0].size)
+        used = np.flatnonzero(flow > _SLIVER)
+        return self.columns[0][used], self.columns[1][used], flow[used], bound

@@ -1,0 +1,314 @@
+"""Equality of opportunity: among positives, one distribution of the fair score for all groups.
+
+Section "Equality of Opportunity in Rankings" of Nandy et al. (FAccT 2022). Each group's scores go
+through the distribution function of its own positives, weighted by 1 / w to undo position bias;
+then all groups together go back to the scale of the scores, by one function for all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenodds.errors import SettingsError, SmallGroupWarning, TallyError
+from evenodds.grid import Grid
+from evenodds.groups import GroupIndex, Unknown
+from evenodds.keys import uniforms
+from evenodds.maps import CdfMaps, Interpolation, ReturnScale, quantile_function
+from evenodds.merit import merit_mass
+from evenodds.position import PositionBias, position_bias
+from evenodds.position.estimate import Method
+from evenodds.reranker import Codes, Reranker
+from evenodds.tally import Tally, check_comparable, group_name
+
+Floats = npt.NDArray[np.float64]
+
+_ORDER = 1e-6  # share of the group's all-rows distribution blended in, see _distributions
+_ATOM_STEPS = 64  # an atom's draws are represented by so many points when a tally is mapped
+_BLOCK = 32_768  # rows mapped at a time: temporaries stay in the second-level cache
+
+
+class EqualOpportunity(Reranker):
+    """Post-processing for equality of opportunity at every threshold.
+
+    The fair score is ``alpha F^-1(F~(F*_c(s))) + (1 - alpha) s``, with F*_c the distribution function
+    of the scores of group c's positives, weighted by 1 / w (Theorem "weighted CDF"), F~ that of all
+    transformed scores and F that of all scores.
+
+    Parameters
+    ----------
+    scale
+        "original": fair scores are distributed as the scores were; "unit": F*_c(s) in [0, 1].
+    alpha
+        How far to go, from the old score (0) to the fair one (1).
+    points
+        How many points stand for each function.
+    interpolation
+        Between them: "linear" or "cubic" (monotone).
+    position_bias
+        A method of :func:`evenodds.position_bias`, or given weights.
+    min_positives
+        A group with fewer positives takes the map of all groups together.
+    unknown
+        What a null or unseen group gets: "pooled", the map of all groups together; "keep", its score
+        as it is; "error".
+
+    Examples
+    --------
+    >>> from evenodds import simulate, tally
+    >>> counts = tally(simulate(queries=2000), cells=500)
+    >>> model = EqualOpportunity().fit(counts)
+    >>> before, after = model.diagnostics_["unfairness"].values()
+    >>> before > 0.5, after < 0.005
+    (True, True)
+    """
+
+    criterion = "opportunity"
+    settings = ("scale", "alpha", "points", "interpolation", "position_bias", "min_positives", "unknown")
+
+    def __init__(
+        self,
+        *,
+        scale: Literal["original", "unit"] = "original",
+        alpha: float = 1.0,
+        points: int = 10_000,
+        interpolation: Interpolation = "linear",
+        position_bias: Method = "joint",
+        min_positives: int = 50,
+        unknown: Unknown = "pooled",
+    ) -> None:
+        self.scale = scale
+        self.alpha = alpha
+        self.points = points
+        self.interpolation: Interpolation = interpolation
+        self.position_bias = position_bias
+        self.min_positives = min_positives
+        self.unknown = unknown
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.scale not in {"original", "unit"}:
+            raise SettingsError(f"scale must be 'original' or 'unit', got {self.scale!r}")
+        if not 0.0 <= self.alpha <= 1.0:
+            raise SettingsError(f"alpha must lie in 0..1, got {self.alpha}", hint="0 leaves scores alone, 1 is all the way")
+        if not 2 <= self.points <= 1_000_000:
+            raise SettingsError(f"points must lie in 2..1000000, got {self.points}")
+        if self.interpolation not in {"linear", "cubic"}:
+            raise SettingsError(f"interpolation must be 'linear' or 'cubic', got {self.interpolation!r}")
+        if self.min_positives < 1:
+            raise SettingsError(f"min_positives must be at least 1, got {self.min_positives}")
+        if self.unknown == "keep" and self.scale == "unit":
+            raise SettingsError("unknown='keep' mixes scores of two scales", hint="use scale='original'")
+
+    def _fit(self, tally: Tally) -> None:
+        check_comparable(tally)
+        bias = position_bias(tally, self.position_bias)
+        positives = merit_mass(tally, bias)[:, 1]
+        everyone = tally.counts.sum(axis=(1, 2), dtype=np.float64)
+        grid, kept = tally.grid.thinned(self.points)
+        starts = np.concatenate(([0], kept + 1))
+        positives = np.add.reduceat(positives, starts, axis=1)
+        everyone = np.add.reduceat(everyone, starts, axis=1)
+        evidence = tally.effective()[:, 1]
+        small = evidence < self.min_positives
+        if small.all():
+            most = float(evidence.max())
+            raise TallyError(
+                f"no group has {self.min_positives} positives (the largest has {most:.0f}): too few to learn from",
+                hint="more rows, or a lower min_positives",
+            )
+        cdf = _distributions(positives, everyone, small)
+        self.groups_, self.group_columns_ = tally.groups, tally.roles.group
+        self.position_bias_ = bias
+        self._compile(grid, *tally.score_range, cdf)
+        levels = np.linspace(0.0, 1.0, self.points + 1)
+        share = everyone.sum(axis=1) / everyone.sum()
+        mixture = np.zeros(levels.size)
+        for part, row, mass in zip(share, self.maps_.cdf, everyone, strict=False):
+            mixture += part * _share_below(levels, row, mass)
+        values = quantile_function(self.maps_.edges, grid.is_atom(), everyone.sum(axis=0), np.clip(mixture, 0.0, 1.0))
+        self.return_ = ReturnScale(np.maximum.accumulate(values))
+        self.diagnostics_ = self._diagnose(tally, bias, evidence, small)
+
+    def _compile(self, grid: Grid, low: float, high: float, cdf: Floats) -> None:
+        self.maps_ = CdfMaps(grid, low, high, cdf, self.interpolation)
+        self.index_ = GroupIndex(self.groups_, self.group_columns_, self.maps_.stride)
+
+    def _diagnose(self, tally: Tally, bias: PositionBias, evidence: Floats, small: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        from evenodds.audit import largest_distance
+
+        mass = merit_mass(tally, bias)[:, 1]
+        own = ~small
+        notes = list(bias.notes)
+        for place in np.flatnonzero(small):
+            said = (
+                f"group {group_name(tally.groups[place])} has {evidence[place]:.0f} positives, fewer than "
+                f"{self.min_positives}: it takes the map of all groups together"
+            )
+            notes.append(said)
+            warnings.warn(said, SmallGroupWarning, stacklevel=5)
+        atoms = tally.grid.is_atom()
+        everyone = tally.counts.sum(axis=(0, 1, 2), dtype=np.float64)
+        rows = tally.counts.sum(axis=(1, 2, 3), dtype=np.float64)
+        before = largest_distance(tally.edges, _cumulated(mass)[own])
+        after = largest_distance(*_only(self.fair_cdf(tally, mass), own))
+        return {
+            "unfairness": {"before": _short(before), "after": _short(after)},
+            "groups": [
+                {
+                    "group": group_name(group),
+                    "rows": _short(rows[place]),
+                    "positives": _short(evidence[place]),
+                    "map": "pooled" if small[place] else "own",
+                }
+                for place, group in enumerate(tally.groups)
+            ],
+            "tied_rows": _short(float(everyone[atoms].sum() / everyone.sum())),
+            "notes": notes,
+        }
+
+    def _transform(self, scores: Floats, codes: Codes, keys: object, seed: int | None) -> Floats:
+        draws = None
+        if self.maps_.has_atoms:
+            draws = self._draws(scores, codes, keys, seed)
+        if scores.size <= _BLOCK:
+            return self._mapped(scores, codes, draws)
+        fair = np.empty_like(scores)
+        for start in range(0, scores.size, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            fair[rows] = self._mapped(scores[rows], codes[rows], None if draws is None else draws[rows])
+        return fair
+
+    def _mapped(self, scores: Floats, codes: Codes, draws: Floats | None) -> Floats:
+        maps = self.maps_
+        unit = maps.unit(scores, maps.place(scores, codes), draws)
+        total = unit.dot(unit)
+        if total != total:  # noqa: PLR0124  (only NaN differs from itself; scores not finite end in it)
+            first = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise SettingsError(f"score {scores[first]} at place {first}; expected finite numbers", hint="nothing was transformed")
+        fair = unit if self.scale == "unit" else self.return_(unit)
+        if self.alpha < 1.0:
+            fair = self.alpha * fair + (1.0 - self.alpha) * scores
+        if self.unknown == "keep":
+            fair = np.where(codes == self.index_.unknown, scores, fair)
+        return fair
+
+    def _draws(self, scores: Floats, codes: Codes, keys: object, seed: int | None) -> Floats | None:
+        """Draw where a score is tied; elsewhere keys change nothing."""
+        tied = np.flatnonzero(self.maps_.drawn(self.maps_.place(scores, codes)))
+        if tied.size == 0:
+            return None
+        draws = np.zeros(scores.size)
+        draws[tied] = uniforms(self._words(keys, seed, scores.size)[:, tied], self.salt_)
+        return draws
+
+    def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
+        """Return thresholds and the share of each group's mass at or below them."""
+        edges, atom = tally.edges, tally.grid.is_atom()
+        points, heights = [], []
+        for code, group_mass in zip(self.rows_of(tally), mass, strict=True):
+            row = int(code // self.maps_.stride)
+            below, at = self.maps_.limits(edges, row)
+            start = np.where(atom, below[:-1], at[:-1])
+            stop = np.where(atom, at[:-1], below[1:])
+            steps = np.linspace(0.0, 1.0, _ATOM_STEPS + 1)
+            score, unit, share = [], [], []
+            total = np.concatenate(([0.0], np.cumsum(group_mass)))
+            total /= total[-1] if total[-1] > 0 else 1.0
+            # Between atoms a cell is a straight piece; an atom is as many pieces as it takes to follow H.
+            place = 0
+            for cell in [*np.flatnonzero(atom), atom.size]:
+                run = slice(place, cell)
+                score += [edges[run], edges[place + 1 : cell + 1]]
+                unit += [start[run], stop[run]]
+                share += [total[run], total[place + 1 : cell + 1]]
+                order = np.argsort(np.concatenate((np.arange(cell - place), np.arange(cell - place) + 0.5)))
+                for pieces in (score, unit, share):
+                    last = pieces.pop()
+                    pieces.append(np.concatenate((pieces.pop(), last))[order])
+                if cell < atom.size:
+                    score.append(np.full(steps.size, edges[cell]))
+                    unit.append(start[cell] + (stop[cell] - start[cell]) * steps)
+                    share.append(total[cell] + (total[cell + 1] - total[cell]) * steps)
+                place = cell + 1
+            fair = self._blend(np.concatenate(unit), np.concatenate(score), known=row < len(self.groups_))
+            points.append(fair)
+            heights.append(np.concatenate(share))
+        thresholds = np.unique(np.concatenate(points))
+        return thresholds, np.stack([_at_or_below(thresholds, p, h) for p, h in zip(points, heights, strict=True)])
+
+    def _blend(self, unit: Floats, scores: Floats, *, known: bool) -> Floats:
+        if not known and self.unknown == "keep":
+            return scores
+        fair = unit if self.scale == "unit" else self.return_(unit)
+        return self.alpha * fair + (1.0 - self.alpha) * scores
+
+    def _tables(self) -> dict[str, Any]:
+        maps = self.maps_
+        names = [*(group_name(group) for group in self.groups_), "pooled"]
+        return {
+            "low": maps.low,
+            "high": maps.high,
+            "boundaries": maps.grid.boundaries.tolist(),
+            "atoms": maps.grid.atoms.tolist(),
+            "cdf": [{"group": name, "values": row} for name, row in zip(names, maps.cdf.tolist(), strict=True)],
+            "return_scale": self.return_.values.tolist(),
+        }
+
+    def _restore(self, tables: dict[str, Any]) -> None:
+        grid = Grid(np.array(tables["boundaries"], np.float64), np.array(tables["atoms"], np.int64))
+        cdf = np.array([row["values"] for row in tables["cdf"]], np.float64)
+        self._compile(grid, tables["low"], tables["high"], cdf)
+        self.return_ = ReturnScale(np.array(tables["return_scale"], np.float64))
+
+
+def _distributions(positives: Floats, everyone: Floats, small: npt.NDArray[np.bool_]) -> Floats:
+    """Return the distribution function of each group's positives, and last the pooled one.
+
+    A millionth of the group's all-rows distribution is blended in: where a group has rows but no
+    positives the function would be flat, and scores that differ would come out tied.
+    """
+
+    def blended(by_positive: Floats, by_row: Floats) -> Floats:
+        mass = (1 - _ORDER) * by_positive / by_positive.sum() + _ORDER * by_row / by_row.sum()
+        heights = np.concatenate(([0.0], np.cumsum(mass)))
+        # Twelve digits: a hundred-millionth of a cell, and a file that is a third shorter.
+        return np.round(heights / heights[-1], 12)
+
+    pooled = blended(positives.sum(axis=0), everyone.sum(axis=0))
+    own = [
+        pooled if is_small else blended(by_positive, by_row)
+        for by_positive, by_row, is_small in zip(positives, everyone, small, strict=True)
+    ]
+    return np.stack([*own, pooled])
+
+
+def _share_below(levels: Floats, heights: Floats, mass: Floats) -> Floats:
+    total = np.concatenate(([0.0], np.cumsum(mass)))
+    return np.interp(levels, heights, total / total[-1])
+
+
+def _at_or_below(thresholds: Floats, points: Floats, heights: Floats) -> Floats:
+    """Evaluate a distribution function given at ascending points, the upper value at a jump."""
+    place = np.searchsorted(points, thresholds, side="right")
+    at = np.interp(thresholds, points, heights)
+    exact = (place > 0) & (points[np.maximum(place - 1, 0)] == thresholds)
+    at[exact] = heights[place[exact] - 1]
+    return at
+
+
+def _cumulated(mass: Floats) -> Floats:
+    total = np.cumsum(mass, axis=1)
+    share: Floats = np.hstack((np.zeros((mass.shape[0], 1)), total / np.maximum(total[:, -1:], 1e-300)))
+    return share
+
+
+def _only(cdf: tuple[Floats, Floats], rows: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    return cdf[0], cdf[1][rows]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,272 @@
+"""The fitted thing: apply it, save it, load it.
+
+A model file is JSON that a person can read: what it was fitted on, its settings, its diagnostics,
+its tables, and a checksum over all of it. The same log and settings give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import warnings
+from abc import ABC, abstractmethod
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from evenodds._version import __version__
+from evenodds.errors import (
+    DamagedFileError,
+    EvenoddsError,
+    NewerVersionError,
+    RandomDrawWarning,
+    SettingsError,
+)
+from evenodds.files import written_aside
+from evenodds.groups import UNKNOWN_POLICIES, GroupIndex, Unknown
+from evenodds.keys import Words, key_words, salt_of, seeded_words
+from evenodds.position import PositionBias
+from evenodds.tally import Group, Tally, as_tally
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.intp]
+
+FORMAT = "evenodds-model"
+VERSION = 1
+
+
+class Reranker(ABC):
+    """Base of the criteria: what a fitted model can do, whichever criterion it was fitted for.
+
+    Subclasses keep their settings as attributes named like the arguments of ``__init__``; fitted
+    state ends in an underscore.
+    """
+
+    criterion: ClassVar[str]
+    settings: ClassVar[tuple[str, ...]]
+    kinds: ClassVar[dict[str, type[Reranker]]] = {}
+
+    unknown: Unknown
+    groups_: tuple[Group, ...]
+    group_columns_: tuple[str, ...]
+    position_bias_: PositionBias
+    diagnostics_: dict[str, Any]
+    fitted_on_: dict[str, Any]
+    tally_: Tally | None
+    index_: GroupIndex
+
+    def __init_subclass__(cls) -> None:
+        Reranker.kinds[cls.criterion] = cls
+
+    # Fitting
+
+    def fit(self, data: object, **roles: object) -> Self:
+        """Learn from a tally, a list of tallies, a :class:`Log`, or a table with its column roles."""
+        self._check_settings()
+        tally = as_tally(data, roles)
+        self._fit(tally)
+        self.tally_ = tally
+        self.fitted_on_ = {
+            "rows": tally.rows,
+            "sources": list(tally.sources),
+            "roles": tally.roles.to_dict(),
+            "weighted": tally.weighted,
+        }
+        self.__dict__.pop("salt_", None)
+        return self
+
+    def update(self, data: object, *, decay: float = 1.0, **roles: object) -> Self:
+        """Fit again on what was known, weighed down by `decay`, plus newer counts.
+
+        The newer counts must lie on the grid of the older ones: ``tally(log, grid=model.tally_)``; a
+        log is counted on it.
+        """
+        known = getattr(self, "tally_", None)
+        if known is None:
+            raise EvenoddsError(
+                "a model read from a file holds no counts to add to",
+                hint="merge the tallies and fit them: EqualOpportunity().fit(old.decay(0.9) + new)",
+            )
+        newer = data if isinstance(data, Tally) else as_tally(data, {**roles, "grid": known})
+        return self.fit((known if decay == 1.0 else known.decay(decay)) + newer)
+
+    @abstractmethod
+    def _fit(self, tally: Tally) -> None: ...
+
+    def _check_settings(self) -> None:
+        if self.unknown not in UNKNOWN_POLICIES:
+            raise SettingsError(f"unknown must be one of {', '.join(UNKNOWN_POLICIES)}, got {self.unknown!r}")
+
+    # Applying
+
+    def transform(self, scores: object, groups: object, keys: object = None, *, seed: int | None = None) -> Floats:
+        """Return the fair score of each item, in the order in which they came.
+
+        Parameters
+        ----------
+        scores
+            Numbers, none of them missing or infinite.
+        groups
+            One value an item, as in the log; a tuple of columns for crossed groups.
+        keys
+            What makes a draw repeat itself: text or whole numbers, or a tuple of such columns, for
+            instance viewer and item ids. The same key gives the same draw in any batch or process.
+        seed
+            Stands in for keys: draws then depend on the place in the batch.
+        """
+        self._check_fitted()
+        values = np.asarray(scores, dtype=np.float64)
+        if values.ndim != 1:
+            raise SettingsError(f"scores have {values.ndim} dimensions; expected one number an item")
+        codes = self.index_.codes(groups, values.size)
+        if self.unknown == "error":
+            self.index_.check_known(codes, groups)
+        return self._transform(values, codes, keys, seed)
+
+    @abstractmethod
+    def _transform(self, scores: Floats, codes: Codes, keys: object, seed: int | None) -> Floats: ...
+
+    def _words(self, keys: object, seed: int | None, size: int) -> Words:
+        """Return key words for draws; without keys, by a seed that is said when it is made up."""
+        if keys is not None:
+            words = key_words(keys)
+            if words.shape[1] != size:
+                raise SettingsError(f"{size} scores but {words.shape[1]} keys; expected one key an item")
+            return words
+        if seed is None:
+            seed = secrets.randbits(31)
+            warnings.warn(
+                f"scores were drawn at random without keys; seed={seed} repeats them, keys keep them per item",
+                RandomDrawWarning,
+                stacklevel=4,
+            )
+        return seeded_words(size, seed)
+
+    @abstractmethod
+    def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
+        """Return thresholds and, for each group of the tally, the share of `mass` at or below them.
+
+        ``mass[group, cell]`` lies on the tally's cells, evenly within each.
+        """
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "index_"):
+            raise EvenoddsError(f"this {type(self).__name__} is not fitted", hint="call fit first, or eo.load a model")
+
+    def rows_of(self, tally: Tally) -> Codes:
+        """Return the model's code for each group of a tally."""
+        columns = tuple(list(column) for column in zip(*tally.groups, strict=True))
+        return self.index_.codes(columns if len(columns) > 1 else columns[0], len(tally.groups))
+
+    # Saving
+
+    @cached_property
+    def salt_(self) -> int:
+        """What the model adds to every key, so that two models draw independently."""
+        return salt_of(json.dumps(self._tables(), sort_keys=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model file's content, checksum included."""
+        self._check_fitted()
+        body: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "criterion": self.criterion,
+            "written_by": f"evenodds {__version__}",
+            "settings": {name: _plain(getattr(self, name)) for name in self.settings},
+            "fitted_on": self.fitted_on_,
+            "group_columns": list(self.group_columns_),
+            "groups": [list(group) for group in self.groups_],
+            "diagnostics": self.diagnostics_,
+            "position_bias": self.position_bias_.to_dict(),
+            "salt": f"{self.salt_:016x}",
+            "tables": self._tables(),
+        }
+        body["checksum"] = checksum(body)
+        return body
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model as versioned, readable JSON; never half a file."""
+        text = readable_json(self.to_dict())
+        with written_aside(path, overwrite=overwrite) as aside:
+            aside.write_text(text, encoding="utf-8")
+
+    @abstractmethod
+    def _tables(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _restore(self, tables: dict[str, Any]) -> None: ...
+
+
+def load(path: str | os.PathLike[str]) -> Reranker:
+    """Read a model file; a damaged one, or one of a later version, is refused."""
+    name = os.fspath(path)
+    try:
+        body = json.loads(Path(name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DamagedFileError(f"no such file: {name}") from None
+    except OSError as error:
+        raise DamagedFileError(f"cannot read {name}: {error.strerror or error}") from None
+    except ValueError:  # not JSON, or not even text
+        raise DamagedFileError(f"{name} is not a whole model file", hint="make it again with evenodds fit") from None
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise DamagedFileError(f"{name} is not a model file", hint="evenodds fit LOG -o model.json makes one")
+    return from_dict(body, name)
+
+
+def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
+    """Make a model of a model file's content."""
+    if not isinstance(body.get("version"), int) or body["version"] > VERSION:
+        raise NewerVersionError(
+            f"{name} has model version {body.get('version')}; this program reads up to {VERSION}",
+            hint="upgrade evenodds",
+        )
+    if body.get("checksum") != checksum(body):
+        raise DamagedFileError(f"{name} has been changed since it was written: its checksum does not fit")
+    kind = Reranker.kinds.get(body["criterion"])
+    if kind is None:
+        raise DamagedFileError(f"{name} has the unknown criterion {body['criterion']!r}")
+    model = kind(**body["settings"])
+    model.group_columns_ = tuple(body["group_columns"])
+    model.groups_ = tuple(map(tuple, body["groups"]))
+    model.fitted_on_ = body["fitted_on"]
+    model.diagnostics_ = body["diagnostics"]
+    model.position_bias_ = PositionBias.from_dict(body["position_bias"])
+    model.tally_ = None
+    model._restore(body["tables"])  # noqa: SLF001  (the base class of its own subclass)
+    model.salt_ = int(body["salt"], 16)
+    return model
+
+
+def checksum(body: dict[str, Any]) -> str:
+    """Return the SHA-256 of everything but the checksum, independent of spacing and order."""
+    rest = {name: value for name, value in body.items() if name != "checksum"}
+    return f"sha256:{hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}"
+
+
+def readable_json(value: object, indent: int = 0) -> str:
+    """Lay JSON out for people: one entry a line, lists of plain values on one line."""
+    pad = "  " * (indent + 1)
+    if isinstance(value, dict) and value:
+        lines = [f"{pad}{json.dumps(key)}: {readable_json(item, indent + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + "\n" + "  " * indent + "}" + ("\n" if indent == 0 else "")
+    if isinstance(value, list) and value and isinstance(value[0], dict | list):
+        lines = [pad + readable_json(item, indent + 1) for item in value]
+        return "[\n" + ",\n".join(lines) + "\n" + "  " * indent + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    """Turn a setting into JSON values; given position weights may be arrays or estimates."""
+    if isinstance(value, PositionBias):
+        return dict(zip(map(str, value.positions.tolist()), value.weights.tolist(), strict=True))
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {str(key): float(cast("float", item)) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,137 @@
+"""A tally on disk: one Parquet file, sparse counts as rows, everything else as JSON metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from evenodds._version import __version__
+from evenodds.engines.arrow import Counts
+from evenodds.errors import DamagedFileError, NewerVersionError
+from evenodds.files import written_aside
+from evenodds.grid import Grid
+from evenodds.log import Roles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from evenodds.tally import Tally
+
+FORMAT = "evenodds-tally"
+VERSION = 1
+_KEY = b"evenodds"
+_ARRAYS = ("counts", "squares", "folds", "swaps")
+
+
+def write(tally: Tally, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write the file aside, then rename it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shapes: dict[str, list[int]] = {}
+    parts = []
+    for number, name in enumerate(_ARRAYS):
+        array = cast("Counts | None", getattr(tally, name))
+        if array is None:
+            continue
+        shapes[name] = list(array.shape)
+        flat = array.ravel()
+        place = np.flatnonzero(flat)
+        parts.append(
+            pa.table(
+                {
+                    "array": pa.array(np.full(place.size, number, np.int8)),
+                    "place": pa.array(place.astype(np.int64)),
+                    "count": pa.array(flat[place]),
+                }
+            )
+        )
+    table = pa.concat_tables(parts)
+    head: dict[str, object] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": f"evenodds {__version__}",
+        "rows": tally.rows,
+        "sources": list(tally.sources),
+        "roles": asdict(tally.roles),
+        "groups": [list(group) for group in tally.groups],
+        "depth": tally.depth,
+        "score_range": list(tally.score_range),
+        "arrays": {name: shapes.get(name) for name in _ARRAYS},
+        "grid": {"boundaries": tally.grid.boundaries.tolist(), "atoms": tally.grid.atoms.tolist()},
+    }
+    head["checksum"] = _checksum(head, table)
+    table = table.replace_schema_metadata({_KEY: json.dumps(head).encode()})
+    with written_aside(path, overwrite=overwrite) as aside:
+        # Places ascend within an array, so that their differences take a byte or two each.
+        pq.write_table(
+            table,
+            aside,
+            compression="zstd",
+            use_dictionary=["array", "count"],
+            column_encoding={"place": "DELTA_BINARY_PACKED"},
+        )
+
+
+def read(path: str | os.PathLike[str]) -> Tally:
+    """Read the file, check it, and lay the counts out again."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from evenodds.tally import Tally
+
+    name = os.fspath(path)
+    try:
+        table = pq.read_table(name, partitioning=None)
+        head = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))
+    except FileNotFoundError:
+        raise DamagedFileError(f"no such file: {name}") from None
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DamagedFileError(f"{name} is not a whole tally file: {reason}", hint="make it again with evenodds tally") from None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise DamagedFileError(f"{name} is not a tally file", hint="evenodds tally LOG -o day.tally makes one")
+    if head["version"] > VERSION:
+        raise NewerVersionError(f"{name} has tally version {head['version']}; this program reads up to {VERSION}", hint="upgrade evenodds")
+    if head.pop("checksum", None) != _checksum(head, table):
+        raise DamagedFileError(f"{name} has been changed since it was written: its checksum does not fit")
+    number = table["array"].to_numpy()
+    places, counts = table["place"].to_numpy(), table["count"].to_numpy()
+    arrays: dict[str, Counts | None] = {}
+    for index, key in enumerate(_ARRAYS):
+        shape = head["arrays"][key]
+        if shape is None:
+            arrays[key] = None
+            continue
+        low, high = np.searchsorted(number, (index, index + 1))
+        dense = np.zeros(int(np.prod(shape)), counts.dtype)
+        dense[places[low:high]] = counts[low:high]
+        arrays[key] = dense.reshape(shape)
+    roles = head["roles"]
+    roles["group"] = tuple(roles["group"])
+    grid = head["grid"]
+    return Tally(
+        grid=Grid(np.array(grid["boundaries"], np.float64), np.array(grid["atoms"], np.int64)),
+        groups=tuple(map(tuple, head["groups"])),
+        roles=Roles(**roles),
+        counts=cast("Counts", arrays["counts"]),
+        squares=cast("Counts", arrays["squares"]),
+        folds=arrays["folds"],
+        swaps=arrays["swaps"],
+        depth=head["depth"],
+        score_range=(head["score_range"][0], head["score_range"][1]),
+        rows=head["rows"],
+        sources=tuple(head["sources"]),
+    )
+
+
+def _checksum(head: dict[str, object], table: pa.Table) -> str:
+    digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
+    for column in ("array", "place", "count"):
+        digest.update(np.ascontiguousarray(table[column].to_numpy()).tobytes())
+    return f"sha256:{digest.hexdigest()}"
