@@ -14,33 +14,18 @@ import numpy.typing as npt
 
 import evenodds as eo
 from evenodds.position import Method
-from evenodds.simulate import GROUP_NAMES, Population, draw_clicks, draw_lists, draw_population, position_weights, rank
+from evenodds.simulate import Outcome, Population, draw_population, outcome_on_fresh_lists, position_weights
 
 Floats = npt.NDArray[np.float64]
-FRESH_QUERIES = 50_000
 
 
-def ks_distance(one: Floats, other: Floats) -> float:
-    """Return the two-sample Kolmogorov-Smirnov distance, straight from its definition."""
-    one, other = np.sort(one), np.sort(other)
-    points = np.concatenate((one, other))
-    shares = [np.searchsorted(sample, points, side="right") / sample.size for sample in (one, other)]
-    return float(np.abs(shares[0] - shares[1]).max())
+def on_fresh_lists(population: Population, model: eo.Reranker | None, seed: int, alpha: float = 1.0) -> Outcome:
+    """Re-rank fresh lists by a model, blended with the old score by alpha."""
 
+    def rescore(scores: Floats, groups: npt.NDArray[np.str_]) -> Floats:
+        return scores if model is None else alpha * model.transform(scores, groups) + (1 - alpha) * scores
 
-def rerank_fresh(population: Population, model: eo.Reranker | None, seed: int, *, alpha: float = 1.0) -> tuple[float, float]:
-    """Re-rank fresh lists, redraw the clicks; return KS among observed positives, and the click rate."""
-    rng = np.random.default_rng([seed, 2])
-    lists = draw_lists(population, FRESH_QUERIES, rng=rng)
-    group = population.group[lists.item]
-    scores = lists.score
-    if model is not None:
-        names = np.array(GROUP_NAMES)[group.ravel()]
-        fair = model.transform(scores.ravel(), names).reshape(scores.shape)
-        scores = alpha * fair + (1 - alpha) * scores
-    clicked = draw_clicks(population, lists, rank(lists, scores), position_weights(scores.shape[1]), rng) == 1
-    distance = ks_distance(scores[clicked & (group == 0)], scores[clicked & (group == 1)])
-    return distance, float(clicked.mean())
+    return outcome_on_fresh_lists(population, rescore, seed=seed)
 
 
 def fairness(queries: int, seeds: int) -> dict[str, list[float]]:
@@ -57,10 +42,10 @@ def fairness(queries: int, seeds: int) -> dict[str, list[float]]:
         counts = eo.tally(eo.simulate(queries, seed=seed))
         models = {name: eo.EqualOpportunity(position_bias=way).fit(counts) for name, way in ways.items()}
         for name, model in models.items():
-            found.setdefault(f"KS, {name}", []).append(rerank_fresh(population, model, seed)[0])
-        found.setdefault("KS, nothing done", []).append(rerank_fresh(population, None, seed)[0])
+            found.setdefault(f"KS, {name}", []).append(on_fresh_lists(population, model, seed).observed[1])
+        found.setdefault("KS, nothing done", []).append(on_fresh_lists(population, None, seed).observed[1])
         for alpha in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-            rate = rerank_fresh(population, models["joint"], seed, alpha=alpha)[1]
+            rate = on_fresh_lists(population, models["joint"], seed, alpha).click_rate
             found.setdefault(f"click rate, alpha = {alpha}", []).append(rate)
     return found
 

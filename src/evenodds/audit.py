@@ -56,11 +56,17 @@ class Audit:
     position_bias: PositionBias
     notes: tuple[str, ...]
 
-    def unfairness(self, label: int = 1, *, kind: str = "merit", after: bool = False) -> float:
+    def unfairness(self, label: int = 1, *, kind: str | None = None, after: bool = False) -> float:
         """Return the largest distance over pairs of groups for a label."""
+        kind = kind or self.main_kind
         found = [d for d in self.distances if d.label == label and d.kind == kind]
         values = [d.after if after else d.before for d in found]
         return max((value for value in values if value is not None), default=float("nan"))
+
+    @property
+    def main_kind(self) -> str:
+        """The kind of label that unfairness is judged by: merit where position bias is known, else observed."""
+        return "merit" if any(distance.kind == "merit" for distance in self.distances) else "observed"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

@@ -205,7 +205,7 @@ class _Files:
         import pyarrow as pa
         import pyarrow.dataset as ds
 
-        formats = {path: _format_of(path) for path in paths}
+        formats = {path: format_of(path) for path in paths}
         if len(set(formats.values())) > 1:
             raise LogError([f"files of several formats in one log: {', '.join(sorted(set(formats.values())))}"])
         self.paths = paths
@@ -345,7 +345,7 @@ def _expand(sources: Sequence[str | Path]) -> list[str]:
     problems: list[str] = []
     for source in map(str, sources):
         if Path(source).is_dir():
-            found = sorted(str(p) for p in Path(source).rglob("*") if p.is_file() and _format_of(str(p), strict=False))
+            found = sorted(str(p) for p in Path(source).rglob("*") if p.is_file() and format_of(str(p), strict=False))
             problems += [] if found else [f"no Parquet, CSV or Arrow file in folder {source}"]
         elif Path(source).is_file():
             found = [source]
@@ -358,7 +358,8 @@ def _expand(sources: Sequence[str | Path]) -> list[str]:
     return paths
 
 
-def _format_of(path: str, *, strict: bool = True) -> Literal["parquet", "csv", "ipc"]:
+def format_of(path: str, *, strict: bool = True) -> Literal["parquet", "csv", "ipc"]:
+    """Tell a file's format by its name."""
     for suffix, name in SUFFIXES.items():
         if path.lower().endswith(suffix):
             return cast("Literal['parquet', 'csv', 'ipc']", name)

@@ -8,6 +8,7 @@ then all groups together go back to the scale of the scores, by one function for
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from evenodds.errors import SettingsError, SmallGroupWarning, TallyError
 from evenodds.grid import Grid
 from evenodds.groups import GroupIndex, Unknown
-from evenodds.keys import uniforms
+from evenodds.keys import Words, uniforms
 from evenodds.maps import CdfMaps, Interpolation, ReturnScale, quantile_function
 from evenodds.merit import merit_mass
 from evenodds.position import PositionBias, position_bias
@@ -88,8 +89,8 @@ class EqualOpportunity(Reranker):
         self.min_positives = min_positives
         self.unknown = unknown
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
+    def check_settings(self) -> None:
+        super().check_settings()
         if self.scale not in {"original", "unit"}:
             raise SettingsError(f"scale must be 'original' or 'unit', got {self.scale!r}")
         if not 0.0 <= self.alpha <= 1.0:
@@ -170,10 +171,10 @@ class EqualOpportunity(Reranker):
             "notes": notes,
         }
 
-    def _transform(self, scores: Floats, codes: Codes, keys: object, seed: int | None) -> Floats:
+    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words]) -> Floats:
         draws = None
         if self.maps_.has_atoms:
-            draws = self._draws(scores, codes, keys, seed)
+            draws = self._draws(scores, codes, words)
         if scores.size <= _BLOCK:
             return self._mapped(scores, codes, draws)
         fair = np.empty_like(scores)
@@ -196,13 +197,13 @@ class EqualOpportunity(Reranker):
             fair = np.where(codes == self.index_.unknown, scores, fair)
         return fair
 
-    def _draws(self, scores: Floats, codes: Codes, keys: object, seed: int | None) -> Floats | None:
+    def _draws(self, scores: Floats, codes: Codes, words: Callable[[], Words]) -> Floats | None:
         """Draw where a score is tied; elsewhere keys change nothing."""
         tied = np.flatnonzero(self.maps_.drawn(self.maps_.place(scores, codes)))
         if tied.size == 0:
             return None
         draws = np.zeros(scores.size)
-        draws[tied] = uniforms(self._words(keys, seed, scores.size)[:, tied], self.salt_)
+        draws[tied] = uniforms(words()[:, tied], self.salt_)
         return draws
 
     def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:

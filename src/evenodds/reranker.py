@@ -12,6 +12,7 @@ import os
 import secrets
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -67,7 +68,7 @@ class Reranker(ABC):
 
     def fit(self, data: object, **roles: object) -> Self:
         """Learn from a tally, a list of tallies, a :class:`Log`, or a table with its column roles."""
-        self._check_settings()
+        self.check_settings()
         tally = as_tally(data, roles)
         self._fit(tally)
         self.tally_ = tally
@@ -98,7 +99,8 @@ class Reranker(ABC):
     @abstractmethod
     def _fit(self, tally: Tally) -> None: ...
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
+        """Refuse settings outside their range; `fit` does it first."""
         if self.unknown not in UNKNOWN_POLICIES:
             raise SettingsError(f"unknown must be one of {', '.join(UNKNOWN_POLICIES)}, got {self.unknown!r}")
 
@@ -123,13 +125,26 @@ class Reranker(ABC):
         values = np.asarray(scores, dtype=np.float64)
         if values.ndim != 1:
             raise SettingsError(f"scores have {values.ndim} dimensions; expected one number an item")
-        codes = self.index_.codes(groups, values.size)
+        codes = self._codes(groups, values.size)
+        return self._transform(values, codes, lambda: self._words(keys, seed, values.size))
+
+    def transform_words(
+        self, scores: Floats, groups: object, words: Words | None, *, seed: int = 0, first: int = 0
+    ) -> Floats:
+        """Transform a part of a log: keys already hashed, or row numbers from `first` under a seed."""
+        self._check_fitted()
+        codes = self._codes(groups, scores.size)
+        return self._transform(scores, codes, lambda: seeded_words(scores.size, seed, first) if words is None else words)
+
+    def _codes(self, groups: object, size: int) -> Codes:
+        codes = self.index_.codes(groups, size)
         if self.unknown == "error":
             self.index_.check_known(codes, groups)
-        return self._transform(values, codes, keys, seed)
+        return codes
 
     @abstractmethod
-    def _transform(self, scores: Floats, codes: Codes, keys: object, seed: int | None) -> Floats: ...
+    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words]) -> Floats:
+        """Transform; `words` is called only where something has to be drawn."""
 
     def _words(self, keys: object, seed: int | None, size: int) -> Words:
         """Return key words for draws; without keys, by a seed that is said when it is made up."""
@@ -143,7 +158,7 @@ class Reranker(ABC):
             warnings.warn(
                 f"scores were drawn at random without keys; seed={seed} repeats them, keys keep them per item",
                 RandomDrawWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         return seeded_words(size, seed)
 

@@ -7,7 +7,7 @@ The normal distributions take standard deviations (0.5 and 0.1), as in the autho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 
+from evenodds.distance import ks_distance
 from evenodds.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -194,3 +195,45 @@ def simulate(
             simulate_batches(queries, seed=seed, list_length=list_length, population_size=population_size)
         )
     )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a ranking did on fresh lists, with the clicks redrawn at the new positions.
+
+    Attributes
+    ----------
+    observed, merit
+        Kolmogorov-Smirnov distance between the two groups' scores by label, given the observed and
+        the merit label.
+    click_rate
+        The share of positives.
+    """
+
+    observed: dict[int, float]
+    merit: dict[int, float]
+    click_rate: float
+
+
+def outcome_on_fresh_lists(
+    population: Population,
+    rescore: Callable[[Floats, npt.NDArray[np.str_]], Floats] | None = None,
+    *,
+    queries: int = 50_000,
+    seed: int = 0,
+    list_length: int = 50,
+) -> Outcome:
+    """Rank fresh lists of the same items by `rescore(scores, groups)`, redraw the clicks, and measure."""
+    rng = np.random.default_rng([seed, 2])
+    lists = draw_lists(population, queries, lengths=(list_length, list_length), rng=rng)
+    group = population.group[lists.item]
+    scores = lists.score
+    if rescore is not None:
+        scores = rescore(scores.ravel(), np.array(GROUP_NAMES)[group.ravel()]).reshape(scores.shape)
+    clicked = draw_clicks(population, lists, rank(lists, scores), position_weights(list_length), rng)
+    merit = population.merit[lists.item]
+
+    def distances(label: Ints) -> dict[int, float]:
+        return {y: ks_distance(scores[(label == y) & (group == 0)], scores[(label == y) & (group == 1)]) for y in (0, 1)}
+
+    return Outcome(distances(clicked), distances(merit), float(clicked.mean()))

@@ -130,6 +130,19 @@ def read(path: str | os.PathLike[str]) -> Tally:
     )
 
 
+def is_tally(path: str | os.PathLike[str]) -> bool:
+    """Tell a tally file from a log; what cannot be read is left to whoever opens it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if os.fspath(path).lower().endswith(".tally"):
+        return True
+    try:
+        return _KEY in (pq.read_schema(os.fspath(path)).metadata or {})
+    except (pa.ArrowInvalid, OSError):
+        return False
+
+
 def _checksum(head: dict[str, object], table: pa.Table) -> str:
     digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
     for column in ("array", "place", "count"):

@@ -23,37 +23,47 @@ from evenodds.odds.problem import Floats
 
 Ints = npt.NDArray[np.int64]
 
+_GRID = 2.0**52
 _SLIVER = 1e-14  # mass (of a total of 2) below which a piece of a bin is rounding, not a piece
-_TOUCH = 1e-13  # distance from hull to target, in mass, at which they meet
+_NOISE = 1e-15  # rounding error of a moment: windows keep to the left by as much
+_TOUCH = 1e-15  # distance from hull to target, in mass, at which they meet
 _ROUGH = 1e-11  # error of a mass or a moment above which a solution of the solver is not taken
 _NEAR = 2  # targets on either side of the cheapest one that the solver is given at once
 _PRICED = 6  # columns that may be priced in per stretch and round
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """Bins laid out along their cumulative mass in increasing posterior X."""
 
     edges: Floats  # cumulative mass, from 0
     heights: Floats  # cumulative mass of label 1 at the edges: convex
-    bins: Ints  # which bin lies between two edges
+    slopes: Floats  # posterior X between two edges
+    bins: Ints  # which bin lies there
 
 
-def _lay_out(given: Floats) -> _Line:
-    source = given / given.sum(axis=1, keepdims=True)
+def lay_out(given: Floats) -> Line:
+    """Lay a group's bins, shape (2, K), out by likelihood ratio; bins without mass are left out.
+
+    Masses are rounded to multiples of 2**-52 and the largest bin takes the rest, so that running
+    sums are exact in any order: where a group sets the frontier, the two curves meet to the bit.
+    """
+    source = np.rint(given / given.sum(axis=1, keepdims=True) * _GRID) / _GRID
+    largest = source.argmax(axis=1)
+    source[[0, 1], largest] += 1.0 - source.sum(axis=1)
     mass = source.sum(axis=0)
     held = np.flatnonzero(mass > 0.0)
-    held = held[np.argsort(source[1, held] / mass[held], kind="stable")]
-    edges = np.concatenate([[0.0], np.cumsum(mass[held])])
-    heights = np.concatenate([[0.0], np.cumsum(source[1, held])])
-    wide = np.concatenate([[True], np.diff(edges) > 0.0])  # thinner bins do not move the running sum
-    return _Line(edges[wide], heights[wide], held[wide[1:]])
+    slopes = source[1, held] / mass[held]
+    order = np.argsort(slopes, kind="stable")
+    edges, heights = np.zeros((2, held.size + 1))
+    np.cumsum(mass[held[order]], out=edges[1:])
+    np.cumsum(source[1, held[order]], out=heights[1:])
+    return Line(edges, heights, slopes[order], held[order])
 
 
-def _lay_target(target: Floats, line: _Line) -> tuple[Floats, Floats]:
-    """Return the target bins' mass and moment, scaled so that their sums are those of the line."""
+def _lay_target(target: Floats) -> tuple[Floats, Floats]:
+    """Return the target bins' mass and moment."""
     share = target / target.sum(axis=1, keepdims=True)
-    mass = share.sum(axis=0)
-    return mass * (line.edges[-1] / mass.sum()), share[1] * line.heights[-1]
+    return share.sum(axis=0), share[1]
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
@@ -78,7 +88,7 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     return low if at_low < -at_high else high
 
 
-def _cut(line: _Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
+def _cut(line: Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
     """Cut the line into intervals that go to one target each: the left-curtain coupling.
 
     Targets are taken in increasing Y, and each takes the one window, contiguous in what is left of
@@ -92,8 +102,7 @@ def _cut(line: _Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
         Interval i is [starts[i], starts[i + 1]), the last one ends with the line; it goes to owners[i].
     """
     knots, values = line.edges.tolist(), line.heights.tolist()
-    slopes = (np.diff(line.heights) / np.diff(line.edges)).tolist()
-    total, last = knots[-1], len(slopes) - 1
+    slopes, total, last = line.slopes.tolist(), knots[-1], line.bins.size - 1
 
     def height(x: float) -> float:
         i = min(bisect_right(knots, x) - 1, last)
@@ -104,11 +113,11 @@ def _cut(line: _Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
     rho = knots[0]  # everything beyond is untouched
     wanted = list(zip(masses.tolist(), moments.tolist(), strict=True))
     for t, (mass, moment) in enumerate(wanted[:-1]):
-        need, short = mass, -moment - height(rho)  # moment gathered so far, less what is wanted
+        need, short = mass, _NOISE - moment - height(rho)  # moment gathered so far, less what is wanted
         if rho + mass <= total and height(rho + mass) + short <= 0.0:
 
             def shortfall(x: float, mass: float = mass, moment: float = moment) -> float:
-                return moment + height(x) - height(x + mass)
+                return moment - _NOISE + height(x) - height(x + mass)
 
             start = _root(shortfall, rho, total - mass)
             if start > rho:
@@ -148,7 +157,7 @@ def _cut(line: _Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
     return starts, np.array([piece[2] for piece in kept], dtype=np.int64)
 
 
-def _overlaps(line: _Line, starts: Floats, owners: Ints) -> tuple[Ints, Ints, Floats]:
+def _overlaps(line: Line, starts: Floats, owners: Ints) -> tuple[Ints, Ints, Floats]:
     """Return (stretch of the line, target, mass) of every overlap of a bin's stretch and an interval."""
     cuts = np.union1d(line.edges, starts)
     stretch = np.searchsorted(line.edges, cuts[:-1], side="right") - 1
@@ -197,8 +206,8 @@ def couple(given: Floats, target: Floats) -> sparse.csr_array:
     >>> couple(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([[1.0], [1.0]])).toarray().tolist()
     [[1.0], [1.0]]
     """
-    line = _lay_out(given)
-    stretch, owner, mass = _overlaps(line, *_cut(line, *_lay_target(target, line)))
+    line = lay_out(given)
+    stretch, owner, mass = _overlaps(line, *_cut(line, *_lay_target(target)))
     return _rows(line.bins[stretch], owner, mass, (given.shape[1], target.shape[1]), None)
 
 
@@ -243,8 +252,8 @@ def least_movement(
         Seconds after which no more columns are priced in; the gap says what that may have cost.
     """
     deadline = np.inf if time_limit is None else time.monotonic() + time_limit
-    line = _lay_out(given)
-    masses, moments = _lay_target(target, line)
+    line = lay_out(given)
+    masses, moments = _lay_target(target)
     weight = visits / np.maximum((given / given.sum(axis=1, keepdims=True)).sum(axis=0), 1e-300)
     found: list[tuple[Ints, Ints, Floats]] = []
     bound = 0.0
@@ -264,28 +273,32 @@ def least_movement(
     return Moved(rows, movement, max(movement - bound, 0.0))
 
 
-def _blocks(line: _Line, masses: Floats, moments: Floats) -> Iterator[tuple[_Line, int, int]]:
+def _blocks(line: Line, masses: Floats, moments: Floats) -> Iterator[tuple[Line, int, int]]:
     """Split line and targets where their curves touch: (part of the line, first target, stop)."""
     along = np.concatenate([[0.0], np.cumsum(masses)])
     above = np.concatenate([[0.0], np.cumsum(moments)]) - np.interp(along, line.edges, line.heights)
-    touch = np.flatnonzero(above <= _TOUCH)
-    touch = np.union1d(touch, [0, masses.size])
+    touch = np.union1d(np.flatnonzero(above <= _TOUCH), [0, masses.size])
     at = along[touch]
     near = np.clip(np.searchsorted(line.edges, at), 1, line.edges.size - 1)
     near -= at - line.edges[near - 1] < line.edges[near] - at
-    at = np.where(np.abs(line.edges[near] - at) <= _TOUCH, line.edges[near], at)
+    at = np.where(np.abs(line.edges[near] - at) <= _SLIVER, line.edges[near], at)
     at[[0, -1]] = line.edges[[0, -1]]
+    apart = np.diff(at, prepend=-1.0) > 0.0
+    apart &= (at < at[-1]) | (touch == masses.size)
+    at, touch = at[apart], touch[apart]
     level = np.interp(at, line.edges, line.heights)
     lows = np.searchsorted(line.edges, at[:-1], side="right")
     highs = np.searchsorted(line.edges, at[1:], side="left")
     for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
         edges = np.concatenate([at[i : i + 1], line.edges[low:high], at[i + 1 : i + 2]])
         heights = np.concatenate([level[i : i + 1], line.heights[low:high], level[i + 1 : i + 2]])
-        yield _Line(edges, heights, line.bins[low - 1 : high]), int(touch[i]), int(touch[i + 1])
+        inside = slice(low - 1, high)
+        part = Line(edges, heights, line.slopes[inside], line.bins[inside])
+        yield part, int(touch[i]), int(touch[i + 1])
 
 
 def _transport(
-    part: _Line, masses: Floats, moments: Floats, price: Floats, tolerance: float, deadline: float
+    part: Line, masses: Floats, moments: Floats, price: Floats, tolerance: float, deadline: float
 ) -> tuple[Ints, Ints, Floats, float]:
     """Return one block's flows (stretch, target, mass) of least price, and a lower bound of the price."""
     mass = np.diff(part.edges)
@@ -295,14 +308,16 @@ def _transport(
     start = _overlaps(part, *_cut(part, masses, moments))
     if masses.size == 1 or mass.size == 1:
         return *start, float((price[start[:2]] * start[2]).sum())
-    scale = float(price.mean()) or 1.0
-    master = _Master(mass, np.diff(part.heights) / mass, masses, moments / masses, price / scale)
-    *flows, bound = master.solve(start[0], start[1], tolerance, deadline)
-    stretch, owner, flow = flows
+    scale = float(mass @ price.mean(axis=1)) / float(mass.sum()) or 1.0
+    master = _Master(mass, part.slopes, masses, moments / masses, price / scale)
+    stretch, owner, flow, bound = master.solve(start[0], start[1], tolerance, deadline)
+    sent = np.bincount(stretch, weights=flow, minlength=mass.size)
+    flow *= np.divide(mass, sent, out=np.zeros(mass.size), where=sent > 0.0)[stretch]
     missed = np.bincount(owner, weights=flow, minlength=masses.size) - masses
     bent = np.bincount(owner, weights=flow * master.X[stretch], minlength=masses.size) - moments
-    if max(np.abs(missed).max(), np.abs(bent).max()) > _ROUGH:  # the solver gave up: the coupling stands
-        return *start, bound * scale
+    rough = max(np.abs(missed).max(), np.abs(bent).max()) > _ROUGH
+    if rough or flow @ price[stretch, owner] > start[2] @ price[start[:2]]:
+        return *start, bound * scale  # the solver gave up: the coupling stands
     return stretch, owner, flow, bound * scale
 
 
@@ -311,7 +326,11 @@ class _Master:
 
     def __init__(self, mass: Floats, X: Floats, masses: Floats, Y: Floats, price: Floats) -> None:
         self.mass, self.X, self.masses, self.Y, self.price = mass, X, masses, Y, price
-        self.unit = mass.size / float(mass.sum())  # the solver's tolerances are absolute
+        # The solver's tolerances are absolute, so everything is brought near 1: mass, the columns of
+        # bins that are thin, and the differences of posteriors.
+        self.unit = mass.size / float(mass.sum())
+        self.thin = np.clip(1.0 / np.sqrt(mass * self.unit), 1.0, 1e8)
+        self.lever = 1.0 / float(np.abs(X[[0, -1], None] - Y).max())
         self.has = np.zeros(price.shape, dtype=np.bool_)
         self.columns = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         self.highs = highspy.Highs()
@@ -327,7 +346,7 @@ class _Master:
         rows = highspy.HighsLp()
         rows.num_row_ = mass.size + 2 * masses.size
         rows.row_lower_ = rows.row_upper_ = np.concatenate(
-            [mass * self.unit, masses * self.unit, np.zeros(masses.size)]
+            [mass * self.unit * self.thin, masses * self.unit, np.zeros(masses.size)]
         )
         self.highs.passModel(rows)
 
@@ -337,10 +356,11 @@ class _Master:
         self.has[k, t] = True
         self.columns = (np.concatenate([self.columns[0], k]), np.concatenate([self.columns[1], t]))
         index = np.column_stack([k, K + t, K + T + t]).astype(np.int32).ravel()
-        value = np.column_stack([np.ones((k.size, 2)), self.X[k] - self.Y[t]]).ravel()
+        small = 1.0 / self.thin[k]
+        value = np.column_stack([np.ones(k.size), small, small * self.lever * (self.X[k] - self.Y[t])]).ravel()
         starts = np.arange(0, index.size, 3, dtype=np.int32)
         self.highs.addCols(
-            k.size, self.price[k, t], np.zeros(k.size), np.full(k.size, np.inf),
+            k.size, self.price[k, t] * small, np.zeros(k.size), np.full(k.size, np.inf),
             index.size, starts, index, value,
         )  # fmt: skip
 
@@ -360,12 +380,13 @@ class _Master:
             if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 break
             solution = self.highs.getSolution()
-            flow = np.maximum(np.array(solution.col_value), 0.0) / self.unit
+            flow = np.maximum(np.array(solution.col_value), 0.0) / (self.unit * self.thin[self.columns[0]])
             total = float((flow * self.price[self.columns]).sum())
             if total - bound <= tolerance * (total + 1e-3 * self.mass.sum()) or time.monotonic() > deadline:
                 break
             dual = np.array(solution.row_dual)
             slack, lift, tilt = np.split(dual, [K, K + T])
+            slack, tilt = slack * self.thin, tilt * self.lever
             fresh = self.price - lift - tilt * (self.X[:, None] - self.Y) - slack[:, None]
             # Halfway to the best multipliers so far first: the solver's own ones swing (Wentges 1997).
             for weight in (0.5, 0.0):
@@ -384,7 +405,6 @@ class _Master:
             if not useful.any():
                 break
             self.add(k[useful], t[useful])
-        if flow.size != self.columns[0].size:
-            flow = np.zeros(self.columns[0].size)
+        flow = np.pad(flow, (0, self.columns[0].size - flow.size))
         used = np.flatnonzero(flow > _SLIVER)
         return self.columns[0][used], self.columns[1][used], flow[used], bound

@@ -1,75 +1,373 @@
-"""docstring later"""
+r"""The best ROC curve that all groups can share, and the kernels that reach it.
+
+Randomising a group's bins turns its ROC curve into any concave curve under the upper concave hull of
+its ROC points, and into no other (Hardt, Price and Srebro, NeurIPS 2016, for one threshold;
+Blackwell 1953 for whole curves). Equalized odds asks for one curve that all groups reach. The best,
+at every threshold at once, is therefore the pointwise minimum of the groups' hulls, which as a
+minimum of concave functions is concave itself. It takes a sort, a sum and a minimum: O(L K log K).
+The paper's appendix asks a solver for the same AUC, which is not concave in the kernel.
+
+Curves are kept in the coordinates ``along = FPR + TPR`` and ``height = TPR - FPR``: a quarter turn
+that makes vertical and horizontal stretches plain slopes of 1 and -1 and leaves minima minima.
+"""
+
 from __future__ import annotations
+
+import time
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
+from scipy import sparse
+
+from evenodds.errors import SettingsError, TallyError
+from evenodds.odds.coupling import couple, lay_out, least_movement
 from evenodds.odds.problem import Floats, Kernel, OddsProblem
 
-_DUST = 1e-14
+_BEND = 4e-15  # height of a vertex over the chord of its neighbours that rounding can make
+_ROUNDING = 1e-15
 
 
-def _hull(given):
-    source = given / given.sum(axis=1, keepdims=True)
-    mass = source.sum(axis=0)
-    held = mass > 0.0
-    order = np.argsort(-(source[1, held] / mass[held]), kind="stable")
-    along = np.concatenate([[0.0], np.cumsum(mass[held][order])])
-    height = np.concatenate([[0.0], np.cumsum((source[1] - source[0])[held][order])])
-    # float sums end near (2, 0)
-    return along * (2.0 / along[-1]), height - height[-1] * (along / along[-1])
+@dataclass(frozen=True)
+class Frontier:
+    """The shared ROC curve and what it costs each group.
+
+    Attributes
+    ----------
+    false_positive_rate, true_positive_rate
+        Vertices from (0, 0) to (1, 1), concave.
+    auc
+        Area under these vertices.
+    exact_auc
+        Area under the minimum of the hulls, of which the vertices are a subset.
+    own_auc
+        Area under each group's own hull: the best it could have by itself.
+    raw_auc
+        Area under each group's ROC curve as its scores stand; under one half for a reversed score.
+    """
+
+    false_positive_rate: Floats
+    true_positive_rate: Floats
+    auc: float
+    exact_auc: float
+    own_auc: Floats
+    raw_auc: Floats
+
+    @property
+    def price(self) -> Floats:
+        """What each group gives up: the AUC of its own hull less the shared AUC."""
+        return self.own_auc - self.auc
+
+    @property
+    def target(self) -> Floats:
+        """Return ``target[y, t]``, the mass of each segment given y, in increasing likelihood ratio."""
+        return np.diff(np.stack([self.false_positive_rate, self.true_positive_rate]), axis=1)[:, ::-1]
+
+    def edges(self, base_rate: float) -> Floats:
+        """Return where the target bins begin and end in ranks, 0 the worst, if `base_rate` are positive.
+
+        Laid out so, the fair scores keep the distribution that all scores have together.
+        """
+        share = (1.0 - base_rate) * self.target[0] + base_rate * self.target[1]
+        return np.concatenate([[0.0], np.cumsum(share)])
 
 
-def _lower(one, other):
-    along = np.union1d(one[0], other[0])
+@dataclass(frozen=True)
+class FrontierSolution:
+    """Kernels that reach the frontier.
+
+    Attributes
+    ----------
+    frontier
+        The shared curve.
+    kernel
+        One matrix a group to the same T target bins; the last bin is the best.
+    method
+        ``"least movement"`` or ``"coupling"``.
+    movement
+        E of the cost over all impressions; None if no cost was given.
+    gap
+        Movement less a proven lower bound of it; None for a coupling.
+    """
+
+    frontier: Frontier
+    kernel: Kernel
+    method: str
+    movement: float | None
+    gap: float | None
+
+
+class Threshold(NamedTuple):
+    """One decision on the shared curve: positive are the target bins from `first` on."""
+
+    first: int
+    false_positive_rate: float
+    true_positive_rate: float
+    accuracy: float
+
+
+class _Curve(NamedTuple):
+    """A concave curve: height over along, from (0, 0) to (2, 0)."""
+
+    along: Floats
+    height: Floats
+
+    @property
+    def auc(self) -> float:
+        """Half the square, and half the area over the diagonal: the turn doubles areas."""
+        return 0.5 + 0.5 * float(np.trapezoid(self.height, self.along))
+
+
+def find_frontier(
+    problem: OddsProblem, *, loss: float = 1e-7, max_targets: int | None = None
+) -> Frontier:
+    """Return the best ROC curve that all groups can share: the minimum of their hulls.
+
+    A group whose scores rank its own positives below its negatives has a hull above the diagonal
+    all the same. Its bins enter in the order of their likelihood ratio, whatever their scores, so
+    the kernels that reach the frontier then turn that group's scores round.
+
+    Parameters
+    ----------
+    problem
+        Two labels: index 0 negative, 1 positive. Bins without mass in a group are left out there.
+    loss
+        The AUC that may be given up to have few target bins. Any subset of the vertices lies under
+        all hulls, so it can be reached too. Segments are merged, as many as go, up to an equal loss
+        each; for a smooth curve this is the least number asymptotically. 0 keeps all vertices.
+    max_targets
+        At most this many target bins, whatever they lose; ``exact_auc - auc`` says how much.
+
+    Examples
+    --------
+    >>> given = np.array([[[0.5, 0.5], [0.25, 0.75]], [[0.75, 0.25], [0.5, 0.5]]])
+    >>> frontier = find_frontier(OddsProblem(given, np.full((2, 2), 0.25), np.zeros((2, 2))))
+    >>> frontier.false_positive_rate.tolist(), frontier.true_positive_rate.tolist()
+    ([0.0, 0.25, 0.5, 1.0], [0.0, 0.5, 0.75, 1.0])
+    >>> frontier.price.round(5).tolist()
+    [0.0, 0.0]
+    """
+    _check(problem, loss, max_targets)
+    given = problem.given / problem.given.sum(axis=2, keepdims=True)
+    hulls = [_hull(group) for group in given]
+    shared = hulls[0]
+    for hull in hulls[1:]:
+        shared = _lower(shared, hull)
+    shared = _tidy(shared)
+    kept = _simplify(shared, loss, max_targets)
+    false, true = (kept.along - kept.height) / 2.0, (kept.along + kept.height) / 2.0
+    false[false < _ROUNDING], true[true > 1.0 - _ROUNDING] = 0.0, 1.0
+    false = np.maximum.accumulate(np.minimum(false, 1.0))
+    true = np.maximum.accumulate(np.minimum(true, 1.0))
+    raw = np.array([_raw_auc(group) for group in given])
+    return Frontier(
+        false_positive_rate=false,
+        true_positive_rate=true,
+        auc=float(np.trapezoid(true, false)),
+        exact_auc=shared.auc,
+        own_auc=np.array([hull.auc for hull in hulls]),
+        raw_auc=raw,
+    )
+
+
+def reach(
+    problem: OddsProblem,
+    frontier: Frontier,
+    cost: Floats | None = None,
+    *,
+    affordable_columns: int = 200_000,
+    time_limit: float | None = None,
+) -> FrontierSolution:
+    """Return kernels that carry every group's bins to the frontier's target bins.
+
+    Parameters
+    ----------
+    problem, frontier
+        The bins, and `find_frontier` of them.
+    cost
+        What moving from bin k to target bin t costs, shape (K, T). Where the target bins lie on
+        the score scale is for the caller to say; `Frontier.edges` is one answer.
+    affordable_columns
+        Up to this many pairs (k, t) the kernels are those of least movement; beyond, or without a
+        cost, an explicit coupling, which moves more but takes milliseconds.
+    time_limit
+        Seconds for the least movement of all groups; when they are over the gap is not zero.
+    """
+    target = frontier.target
+    shape = (problem.bins, target.shape[1])
+    if cost is not None and (cost.shape != shape or not np.isfinite(cost).all() or cost.min() < 0.0):
+        raise SettingsError(f"cost must be finite, not negative and of shape {shape}, got shape {cost.shape}")
+    if cost is None or shape[0] * shape[1] > affordable_columns:
+        kernel = Kernel(tuple(couple(given, target) for given in problem.given), target)
+        movement = None if cost is None else _movement(problem.visits, kernel.rows, cost)
+        return FrontierSolution(frontier, kernel, "coupling", movement, None)
+    end = None if time_limit is None else time.monotonic() + time_limit
+    moved = []
+    for i, (given, visits) in enumerate(zip(problem.given, problem.visits, strict=True)):
+        share = None if end is None else (end - time.monotonic()) / (problem.groups - i)
+        moved.append(least_movement(given, visits, target, cost, time_limit=share))
+    kernel = Kernel(tuple(each.rows for each in moved), target)
+    movement = sum(each.movement for each in moved)
+    return FrontierSolution(frontier, kernel, "least movement", movement, sum(each.gap for each in moved))
+
+
+def solve_frontier(
+    problem: OddsProblem,
+    *,
+    cost: Callable[[Frontier], Floats] | None = None,
+    loss: float = 1e-7,
+    max_targets: int | None = None,
+    affordable_columns: int = 200_000,
+    time_limit: float | None = None,
+) -> FrontierSolution:
+    """Find the frontier and reach it: `find_frontier`, then `reach` with ``cost(frontier)``.
+
+    Examples
+    --------
+    >>> given = np.array([[[0.5, 0.5], [0.25, 0.75]], [[0.75, 0.25], [0.5, 0.5]]])
+    >>> problem = OddsProblem(given, np.full((2, 2), 0.25), np.zeros((2, 2)))
+    >>> solution = solve_frontier(problem)
+    >>> solution.kernel.residual(problem) < 1e-12
+    True
+    """
+    frontier = find_frontier(problem, loss=loss, max_targets=max_targets)
+    return reach(
+        problem,
+        frontier,
+        None if cost is None else cost(frontier),
+        affordable_columns=affordable_columns,
+        time_limit=time_limit,
+    )
+
+
+def best_threshold(frontier: Frontier, base_rate: float) -> Threshold:
+    """Return the vertex of greatest accuracy, ``r TPR + (1 - r) (1 - FPR)`` with r the base rate.
+
+    It is what Hardt et al. (2016) derive for one threshold under equalized odds.
+    """
+    if not 0.0 <= base_rate <= 1.0:
+        raise SettingsError(f"base_rate must lie in 0..1, got {base_rate}")
+    false, true = frontier.false_positive_rate, frontier.true_positive_rate
+    accuracy = base_rate * true + (1.0 - base_rate) * (1.0 - false)
+    best = int(accuracy.argmax())
+    return Threshold(false.size - 1 - best, float(false[best]), float(true[best]), float(accuracy[best]))
+
+
+def _check(problem: OddsProblem, loss: float, max_targets: int | None) -> None:
+    if problem.labels != 2:
+        raise SettingsError(
+            f"the AUC objective needs two labels, got {problem.labels}", hint='use objective="movement"'
+        )
+    if not loss >= 0.0:
+        raise SettingsError(f"loss must not be negative, got {loss}")
+    if max_targets is not None and max_targets < 1:
+        raise SettingsError(f"max_targets must be at least 1, got {max_targets}")
+    sound = np.isfinite(problem.given).all(axis=2) & (problem.given >= 0.0).all(axis=2)
+    sound &= np.abs(problem.given.sum(axis=2) - 1.0) <= 1e-9
+    if not sound.all():
+        group, label = np.argwhere(~sound)[0]
+        raise TallyError(
+            f"group {group} has no distribution over bins given label {label}",
+            hint="every group needs positives and negatives",
+        )
+
+
+def _movement(visits: Floats, rows: tuple[sparse.csr_array, ...], cost: Floats) -> float:
+    total = 0.0
+    for share, matrix in zip(visits, rows, strict=True):
+        entries = matrix.tocoo()
+        total += float((share[entries.row] * cost[entries.row, entries.col] * entries.data).sum())
+    return total
+
+
+def _raw_auc(given: Floats) -> float:
+    """P(positive above negative) + P(same bin) / 2."""
+    negative, positive = given
+    below = np.cumsum(negative) - 0.5 * negative
+    return float(positive @ below)
+
+
+def _hull(given: Floats) -> _Curve:
+    """Return the upper concave hull of a group's ROC: its bins in falling likelihood ratio."""
+    line = lay_out(given)
+    along, true = 2.0 - line.edges[::-1], 1.0 - line.heights[::-1]
+    return _Curve(along, 2.0 * true - along)
+
+
+def _lower(one: _Curve, other: _Curve) -> _Curve:
+    """Return the pointwise minimum: the vertices of the lower curve, and where the curves cross."""
+    along = np.union1d(one.along, other.along)
     first, second = np.interp(along, *one), np.interp(along, *other)
     ahead = first - second
     cross = np.flatnonzero(ahead[:-1] * ahead[1:] < 0.0)
     part = ahead[cross] / (ahead[cross] - ahead[cross + 1])
     where = along[cross] + part * (along[cross + 1] - along[cross])
-    level = np.minimum(first, second)
-    meet = np.minimum(np.interp(where, *one), np.interp(where, *other))
-    along, level = np.concatenate([along, where]), np.concatenate([level, meet])
+    keep = (np.isin(along, one.along) & (ahead <= 0.0)) | (np.isin(along, other.along) & (ahead >= 0.0))
+    along = np.concatenate([along[keep], where])
     order = np.argsort(along, kind="stable")
-    return along[order], level[order]
+    along = along[order]
+    return _Curve(along, np.minimum(np.interp(along, *one), np.interp(along, *other)))
 
 
-def _tidy(along, height):
-    keep = np.concatenate([[True], np.diff(np.floor(along / _DUST)) > 0])
-    keep[-1] = True
-    along, height = along[keep], height[keep]
-    if along.size>2 and along[-1]-along[-2] <= _DUST:
-        along, height = np.delete(along, -2), np.delete(height, -2)
+def _tidy(curve: _Curve) -> _Curve:
+    """Drop what rounding made: vertices on top of another, and those where the curve does not bend."""
+    along, first = np.unique(curve.along, return_index=True)
+    height = curve.height[first]
     while along.size > 2:
-        slope = np.diff(height) / np.diff(along)
-        flat = np.flatnonzero(slope[:-1] - slope[1:] <= 1e-12) + 1
-        if not flat.size: break
-        # never neighbours at once
-        alone = np.concatenate([[True], np.diff(flat) > 1])
-        alone |= (flat-flat[0])%2==0
-        drop = flat[np.concatenate([[True], (np.diff(flat) > 1) ])] 
+        width, rise = np.diff(along), np.diff(height)
+        bend = (rise[:-1] * width[1:] - rise[1:] * width[:-1]) / (along[2:] - along[:-2])
+        flat = np.flatnonzero(bend <= _BEND) + 1
+        if not flat.size:
+            break
+        run = np.diff(flat, prepend=-1) > 1
+        since = np.arange(flat.size) - np.maximum.accumulate(np.where(run, np.arange(flat.size), 0))
+        drop = flat[since % 2 == 0]  # never two neighbours: the next round looks at what they leave
         along, height = np.delete(along, drop), np.delete(height, drop)
-    return along, height
+    return _Curve(along, height)
 
 
-def _walk(along, height, area, tolerance):
-    at=[0]; i=0; last=len(along)-1; step=1
-    def lost(i,j):
-        return area[j]-area[i]-0.5*(along[j]-along[i])*(height[i]+height[j])
-    while i<last:
-        lo=i+1; hi=min(i+step,last)
-        hi=max(hi,lo)
-        if lost(i,hi)<=tolerance:
-            lo=hi
-            jump=step
-            while lo<last:
-                hi=min(lo+jump,last)
-                if lost(i,hi)<=tolerance: lo=hi; jump*=2
-                else: break
-            else: hi=last+1
-            if lo==last: hi=last+1
-        while hi-lo>1:
-            mid=(lo+hi)//2
-            if lost(i,mid)<=tolerance: lo=mid
-            else: hi=mid
-        step=lo-i; i=lo; at.append(i)
+def _simplify(curve: _Curve, loss: float, max_targets: int | None) -> _Curve:
+    """Keep few vertices: segments as long as a bound on each one's loss allows; the bound by bisection."""
+    width, mean = np.diff(curve.along), 0.5 * (curve.height[1:] + curve.height[:-1])
+    area = np.concatenate([[0.0], np.cumsum(0.5 * width * mean)])
+    lists = curve.along.tolist(), curve.height.tolist(), area.tolist()
+    kept = list(range(curve.along.size))
+    if loss > 0.0:
+        low, high = loss / len(kept), loss
+        kept = _walk(*lists, low)
+        for _ in range(10):
+            bound = (low * high) ** 0.5
+            fewer = _walk(*lists, bound)
+            if area[-1] - 0.5 * np.trapezoid(curve.height[fewer], curve.along[fewer]) <= loss:
+                kept, low = fewer, bound
+            else:
+                high = bound
+    if max_targets is not None and len(kept) - 1 > max_targets:
+        low, high = 1e-16, 1.0
+        for _ in range(25):
+            bound = (low * high) ** 0.5
+            fewer = _walk(*lists, bound)
+            low, high = (low, bound) if len(fewer) - 1 <= max_targets else (bound, high)
+        kept = _walk(*lists, high)
+    return _Curve(curve.along[kept], curve.height[kept])
+
+
+def _walk(along: list[float], height: list[float], area: list[float], bound: float) -> list[int]:
+    """Return vertices such that each chord loses at most `bound` of AUC and is as long as can be."""
+    last, at, step = len(along) - 1, [0], 1
+
+    def lost(start: int, stop: int) -> float:
+        chord = 0.25 * (along[stop] - along[start]) * (height[start] + height[stop])
+        return area[stop] - area[start] - chord
+
+    while at[-1] < last:
+        start = at[-1]
+        near, far = start + 1, min(start + 2 * step, last) + 1
+        while far <= last and lost(start, far - 1) <= bound:
+            near, far = far - 1, min(2 * far - start, last) + 1
+        found = bisect_right(range(near + 1, far), bound, key=lambda stop, start=start: lost(start, stop))
+        step = near + found - start
+        at.append(near + found)
     return at

@@ -32,6 +32,7 @@ def position_bias(
     cells: int | None = None,
     truncate: int = 30,
     cap: float = 100.0,
+    smooth: bool = True,
     **roles: object,
 ) -> PositionBias:
     """Estimate position bias from a tally, or from a log.
@@ -50,6 +51,8 @@ def position_bias(
         "adjacent" only: T, the position past which w stays.
     cap
         "adjacent" only: the largest ratio of densities.
+    smooth
+        "joint" only: take the curve to be as smooth as the data say it is.
 
     Examples
     --------
@@ -84,18 +87,23 @@ def position_bias(
     if method == "swaps":
         return _swaps(tally, blocks)
     if method == "joint":
-        return _joint(tally, blocks, cells)
+        return _joint(tally, blocks, cells, smooth)
     if method == "adjacent":
         return _adjacent(tally, blocks, cells or ADJACENT_CELLS, truncate, cap)
     return _randomized(tally, blocks, cells or RANDOMIZED_CELLS)
 
 
-def _joint(tally: Tally, blocks: Blocks, cells: int | None) -> PositionBias:
+def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> PositionBias:
     wanted = min(tally.grid.cells, cells or max(JOINT_STRATA // len(tally.groups), 200))
-    weights = joint.estimate(*strata_of(tally, blocks, wanted))
+    strata = strata_of(tally, blocks, wanted)
+    weights = joint.estimate(*strata)
+    penalty = joint.smoothing(*strata, weights, blocks.starts) if smooth else None
+    if smooth:
+        weights = joint.estimate(*strata, start=weights, penalty=penalty)
+    # A fold more or less moves the estimate so little that one Newton step finds it.
     folds = folds_of(tally, blocks, wanted)
-    coarse = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=weights)
-    errors = _jackknife(folds, lambda y, n: joint.jackknife_step(y, n, coarse))
+    coarse = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=weights, penalty=penalty)
+    errors = _jackknife(folds, lambda y, n: joint.estimate(y, n, coarse, penalty, steps=1))
     test = _goodness(tally, blocks)
     notes = blocks.notes + _independence(tally)
     if test is not None and test.fails:
@@ -128,8 +136,7 @@ def _scatter(tally: Tally) -> tuple[float, float]:
 def _adjacent(tally: Tally, blocks: Blocks, cells: int, truncate: int, cap: float) -> PositionBias:
     # T counts positions; a block past it starts at a position past it.
     first = blocks.positions[0]
-    starts = blocks.positions[np.flatnonzero(np.diff(blocks.block, prepend=-1))]
-    kept = int((starts - first + 1 <= truncate).sum())
+    kept = int((blocks.starts - first + 1 <= truncate).sum())
     wanted = min(cells, tally.grid.cells)
     weights = adjacent.estimate(*strata_of(tally, blocks, wanted, by_group=False), kept, cap)
     folds = folds_of(tally, blocks, wanted)

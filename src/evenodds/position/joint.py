@@ -15,41 +15,62 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.position.result import Goodness
+from evenodds.position.smooth import chosen_penalty
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _RIDGE = 1e-3  # positives' worth of "no change from one position to the next"
 _LARGEST_STEP = 2.0
 
 
-def estimate(positives: Floats, impressions: Floats, start: Floats | None = None, steps: int = 50) -> Floats:
+def estimate(
+    positives: Floats,
+    impressions: Floats,
+    start: Floats | None = None,
+    penalty: Floats | None = None,
+    steps: int = 50,
+) -> Floats:
     """Return w by Newton's method on the conditional likelihood, w[0] = 1.
 
     A whisper of smoothness (a thousandth of one positive) decides where the data are silent, for
-    instance when no score cell was seen both above and below some position.
+    instance when no score cell was seen both above and below some position. `penalty` is a matrix P
+    for a term ``theta' P theta / 2`` that is taken from the log likelihood.
     """
     size = positives.shape[1]
     theta = np.zeros(size) if start is None else np.log(start)
-    difference = np.diff(np.eye(size), axis=0)
-    ridge = _RIDGE * difference.T @ difference
+    held = _ridge(size) if penalty is None else _ridge(size) + penalty
     totals, by_position = positives.sum(axis=1), positives.sum(axis=0)
     for _ in range(steps):
-        share = _shares(impressions, theta)
-        expected = totals @ share
-        gradient = by_position - expected - ridge @ theta
-        weighted = share * totals[:, None]
-        curvature = np.diag(expected) - share.T @ weighted + ridge
+        expected, curvature = _information(impressions, theta, totals)
+        gradient = by_position - expected - held @ theta
+        curvature += held
         step = np.zeros(size)
         step[1:] = np.linalg.solve(curvature[1:, 1:], gradient[1:])
-        theta += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+        theta = theta + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
         if np.abs(step).max() < 1e-10:
             break
     return np.exp(theta)
 
 
-def jackknife_step(positives: Floats, impressions: Floats, weights: Floats) -> Floats:
-    """Return the estimate one Newton step away: enough for a fold left out."""
-    return estimate(positives, impressions, start=weights, steps=1)
+def smoothing(positives: Floats, impressions: Floats, weights: Floats, positions: Ints) -> Floats:
+    """Return the penalty that suits an unpenalised estimate best."""
+    theta = np.log(weights)
+    _, curvature = _information(impressions, theta, positives.sum(axis=1))
+    return chosen_penalty(theta, curvature + _ridge(weights.size), positions)
+
+
+def _information(impressions: Floats, theta: Floats, totals: Floats) -> tuple[Floats, Floats]:
+    """Return expected positives by position, and minus the log likelihood's second derivative."""
+    share = _shares(impressions, theta)
+    expected = totals @ share
+    return expected, np.diag(expected) - share.T @ (share * totals[:, None])
+
+
+def _ridge(size: int) -> Floats:
+    difference = np.diff(np.eye(size), axis=0)
+    matrix: Floats = _RIDGE * difference.T @ difference
+    return matrix
 
 
 def _shares(impressions: Floats, theta: Floats) -> Floats:

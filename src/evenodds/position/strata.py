@@ -32,6 +32,11 @@ class Blocks:
         """How many blocks there are."""
         return int(self.block[-1]) + 1
 
+    @property
+    def starts(self) -> Ints:
+        """The first position of each block."""
+        return self.positions[np.flatnonzero(np.diff(self.block, prepend=-1))]
+
     def pool(self, by_position: Floats) -> Floats:
         """Add up the last axis, all raw positions, into blocks."""
         starts = np.flatnonzero(np.diff(self.block, prepend=-1))

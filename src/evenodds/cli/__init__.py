@@ -1,0 +1,99 @@
+"""The command line: parse, call, print, exit code. Nothing here computes.
+
+Exit codes: 0 done, 1 an audit crossed its threshold, 2 bad input or usage.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from evenodds._version import __version__
+from evenodds.cli.console import explain_warning, one_line
+from evenodds.errors import EvenoddsError
+
+COMMANDS = {
+    "demo": "evenodds.cli.demo",
+    "simulate": "evenodds.cli.simulate",
+    "tally": "evenodds.cli.tally",
+    "merge": "evenodds.cli.tally",
+    "fit": "evenodds.cli.fit",
+    "audit": "evenodds.cli.audit",
+    "apply": "evenodds.cli.apply",
+}
+
+
+class _Lazy(click.Group):
+    """Imports a command when it is called, so that --help answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        from importlib import import_module
+
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), f"{cmd_name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from evenodds.errors import nearest
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = nearest(args[0], COMMANDS)
+            hint = f"did you mean {close}?" if close else f"commands: {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {args[0]!r} (hint: {hint})", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="evenodds %(version)s")
+def cli() -> None:
+    """Make any ranking fair to equally qualified people, from nothing but its logs.
+
+    \b
+    A log has one row for each time an item was shown: its score, its group,
+    its label (1 = clicked, hired, ...), and where known its position and query.
+
+    \b
+      evenodds demo                              the whole story on simulated data
+      evenodds audit log.parquet                 how unfair is it?
+      evenodds fit log.parquet -o model.json     learn the correction
+      evenodds apply model.json log.parquet -o fair.parquet
+
+    Columns named score, group, label, position, query, item and weight are found by themselves;
+    other names are given as --score NAME and so on.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    warnings.showwarning = explain_warning
+    try:
+        code = cli.main(list(arguments) if arguments is not None else None, standalone_mode=False)
+    except EvenoddsError as error:
+        one_line(str(error))
+        sys.exit(2)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "evenodds"
+        known = error.format_message().rstrip(".")
+        one_line(known if "(hint:" in known else f"{known} (hint: {where} --help)")
+        sys.exit(2)
+    except click.Abort:
+        one_line("stopped; nothing was written")
+        sys.exit(130)
+    except (BrokenPipeError, KeyboardInterrupt):
+        sys.exit(130)
+    except MemoryError:
+        one_line("out of memory (hint: fewer cells, or a smaller depth)")
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,39 @@
+"""Apply a model to a log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from evenodds.cli.console import progress
+from evenodds.cli.options import column_options, file_size, open_log, output_options, take_columns
+from evenodds.files import check_output
+
+
+@click.command("apply")
+@click.argument("model", type=click.Path())
+@click.argument("logs", nargs=-1, required=True)
+@output_options("the rows (.parquet, .csv, .arrow)")
+@column_options
+@click.option("--key", multiple=True, help="Column that makes a random draw repeat itself; several make one key. [default: query and item, else the row number]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of draws by row number.")
+def apply_command(model: str, logs: tuple[str, ...], out: str, force: bool, key: tuple[str, ...], seed: int, **options: Any) -> None:
+    """Add fair_score, and fair_position within each query, to LOGS.
+
+    Rows keep their order and their columns; a log larger than memory passes. The label column is not
+    needed. Column names default to those that MODEL was fitted on.
+
+    \b
+      evenodds apply model.json log.parquet -o fair.parquet
+    """
+    from evenodds.apply import apply_to_log
+    from evenodds.reranker import load
+
+    check_output(out, overwrite=force)
+    fitted = load(model)
+    columns = take_columns(options)
+    log = open_log(logs, columns)
+    with progress("applying", None if log.rows is None else 2 * log.rows) as tick:
+        rows = apply_to_log(fitted, log, out, keys=key, seed=seed, overwrite=force, progress=tick)
+    click.echo(f"wrote {out}: {rows:,} rows with fair_score{' and fair_position' if log.roles.query else ''} ({file_size(out)})")

@@ -1,0 +1,44 @@
+"""Measure unfairness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from evenodds.cli.console import print_json
+from evenodds.cli.options import Counting, bias_options, column_options, count, counting_options, parse_bias
+
+
+@click.command("audit")
+@click.argument("logs", nargs=-1, required=True)
+@click.option("--model", type=click.Path(), help="Model whose fair scores to audit beside the old ones.")
+@click.option("--fail-above", type=float, help="Exit with 1 if unfairness among positives is larger.")
+@bias_options
+@column_options
+@counting_options
+@click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON.")
+def audit_command(logs: tuple[str, ...], model: str | None, fail_above: float | None, position_bias: str, as_json: bool, **options: Any) -> int:
+    """Measure how unfair LOGS or tallies are, and with --model how unfair they would be.
+
+    Unfairness is the largest Kolmogorov-Smirnov distance between two groups' scores given the label:
+    0 when the label alone tells all, 1 when the groups do not overlap. "merit" undoes position bias.
+
+    \b
+      evenodds audit log.parquet --model model.json
+      evenodds audit day.tally --model model.json --fail-above 0.05 && deploy
+    """
+    from evenodds.audit import audit
+    from evenodds.reranker import load
+
+    fitted = load(model) if model else None
+    result = audit(count(logs, Counting.take(options)), fitted, position_bias_method=parse_bias(position_bias))
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        click.echo(str(result))
+    measured = result.unfairness(1, after=fitted is not None)
+    if fail_above is not None and measured > fail_above:
+        click.echo(f"unfairness among positives is {measured:.4f}, above {fail_above}", err=True)
+        return 1
+    return 0

@@ -1,0 +1,51 @@
+"""What the terminal sees: errors and notes on one line, progress on long work."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import click
+
+
+def one_line(text: str) -> None:
+    """Print an error to standard error."""
+    click.echo(f"evenodds: {' '.join(text.split())}", err=True)
+
+
+def explain_warning(
+    message: Warning | str,
+    category: type[Warning],
+    _filename: str,
+    _lineno: int,
+    _file: TextIO | None = None,
+    _line: str | None = None,
+) -> None:
+    """Print our own warnings as notes, and hide where in the code they arose."""
+    from evenodds.errors import EvenoddsWarning
+
+    label = "note" if issubclass(category, EvenoddsWarning) else "warning"
+    click.echo(f"evenodds: {label}: {message}", err=True)
+
+
+def print_json(value: object) -> None:
+    """Print JSON for programs."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal while long work runs; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda rows: bar.advance(task, rows)

@@ -1,0 +1,145 @@
+"""Options that mean the same in every command, and what they make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import click
+
+from evenodds.cli.console import progress
+from evenodds.log import AUTO, Log
+from evenodds.tally import DEPTH, Tally
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+ROLES = ("score", "group", "label", "position", "query", "item", "weight", "swap")
+_NONE = "none"
+
+
+def column_options(command: Command) -> Command:
+    """Add the column roles; optional ones are found by name, and `none` goes without."""
+    found = "'none' goes without"
+    for option in reversed(
+        (
+            click.option("--score", default="score", show_default=True, help="Column with the model's score."),
+            click.option("--group", multiple=True, default=("group",), show_default="group", help="Column with the group; several are crossed."),
+            click.option("--label", default="label", show_default=True, help="Column with the outcome, 0 or 1."),
+            click.option("--position", default=AUTO, show_default="position, if there", help=f"Column with the slot; {found}."),
+            click.option("--query", default=AUTO, show_default="query, if there", help=f"Column with the list's id; {found}."),
+            click.option("--item", default=AUTO, show_default="item, if there", help=f"Column with the item's id; {found}."),
+            click.option("--weight", default=AUTO, show_default="weight, if there", help=f"Column with row weights; {found}."),
+            click.option("--swap", default=_NONE, help="Column with the upper position of a swapped pair."),
+            click.option("--first-position", type=int, help="Number of the top slot. [default: the smallest in the log]"),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def counting_options(command: Command) -> Command:
+    """Add what decides how a log is counted."""
+    for option in reversed(
+        (
+            click.option("--cells", type=int, default=10_000, show_default=True, help="Score cells to count in."),
+            click.option("--depth", type=int, default=DEPTH, show_default=True, help="Positions past it are pooled."),
+            click.option("--grid-from", type=click.Path(exists=True, dir_okay=False), help="Tally whose score cells to reuse."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def output_options(what: str) -> Callable[[Command], Command]:
+    """Add -o and --force."""
+
+    def add(command: Command) -> Command:
+        force = click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+        out = click.option("-o", "--out", required=True, type=click.Path(), help=f"Where to write {what}.")
+        return cast("Command", out(force(command)))
+
+    return add
+
+
+def bias_options(command: Command) -> Command:
+    """Add how position bias is estimated."""
+    from evenodds.position import METHODS
+
+    return cast(
+        "Command",
+        click.option(
+            "--position-bias",
+            default="joint",
+            show_default=True,
+            help=f"{', '.join(METHODS)}; or the weights themselves, as 1,0.63,0.5,...",
+        )(command),
+    )
+
+
+def parse_bias(text: str) -> str | list[float]:
+    """Read a method's name, or weights."""
+    if "," not in text:
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--position-bias {text!r}: expected a method or numbers like 1,0.63,0.5") from None
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The options that `counting_options` and `column_options` add, as one value."""
+
+    columns: dict[str, Any]
+    cells: int
+    depth: int
+    grid_from: str | None
+
+    @classmethod
+    def take(cls, options: dict[str, Any]) -> Counting:
+        """Take them out of a command's keyword arguments."""
+        columns = take_columns(options)
+        return cls(columns, options.pop("cells"), options.pop("depth"), options.pop("grid_from"))
+
+
+def take_columns(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the column roles out of a command's keyword arguments, as `Log` wants them."""
+    columns = {role: options.pop(role) for role in ROLES}
+    columns["group"] = list(columns["group"])
+    for role in ("position", "query", "item", "weight", "swap"):
+        if columns[role] == _NONE:
+            columns[role] = None
+    columns["first_position"] = options.pop("first_position")
+    return columns
+
+
+def open_log(paths: Sequence[str], columns: dict[str, Any]) -> Log:
+    """Open files as one log."""
+    return Log(list(paths), **columns)
+
+
+def count(paths: Sequence[str], how: Counting) -> Tally:
+    """Load tallies, count logs on the first tally's cells, and add everything up."""
+    from evenodds.tally import tally
+    from evenodds.tally_file import is_tally
+
+    tallies = [Tally.load(path) for path in paths if is_tally(path)]
+    logs = [path for path in paths if not is_tally(path)]
+    if logs:
+        grid = Tally.load(how.grid_from) if how.grid_from else (tallies[0] if tallies else None)
+        log = open_log(logs, how.columns)
+        with progress("counting", log.rows) as tick:
+            tallies.append(tally(log, cells=how.cells, depth=how.depth, grid=grid, progress=tick))
+    return cast("Tally", sum(tallies))
+
+
+def file_size(path: str) -> str:
+    """Say how large a file is."""
+    size = float(os.path.getsize(path))
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit != "MB" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
