@@ -1,7 +1,7 @@
 """The figures on the paper's simulation: what re-ranking does to fresh lists, and how exact w is.
 
-    python bench/fairness.py                   # both tables, five seeds
-    python bench/fairness.py --queries 20000   # one size of training log
+python bench/fairness.py                   # both tables, five seeds
+python bench/fairness.py --queries 20000   # one size of training log
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from evenodds.simulate import Outcome, Population, draw_population, outcome_on_f
 Floats = npt.NDArray[np.float64]
 
 
-def on_fresh_lists(population: Population, model: eo.Reranker | None, seed: int, alpha: float = 1.0) -> Outcome:
+def on_fresh_lists(
+    population: Population, model: eo.Reranker | None, seed: int, alpha: float = 1.0
+) -> Outcome:
     """Re-rank fresh lists by a model, blended with the old score by alpha."""
 
     def rescore(scores: Floats, groups: npt.NDArray[np.str_]) -> Floats:
@@ -78,7 +80,9 @@ def show(title: str, found: dict[str, list[float]], *, as_json: bool) -> None:
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--queries", type=int, nargs="*", default=[100_000, 20_000])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
@@ -88,7 +92,11 @@ def main() -> None:
         show(title, fairness(queries, options.seeds), as_json=options.json)
     for lengths in (50, (10, 50)):
         found = position_error(max(options.queries), options.seeds, lengths)
-        show(f"mean error of log w, positions 2 to 30, {max(options.queries):,} queries", found, as_json=options.json)
+        show(
+            f"mean error of log w, positions 2 to 30, {max(options.queries):,} queries",
+            found,
+            as_json=options.json,
+        )
 
 
 if __name__ == "__main__":

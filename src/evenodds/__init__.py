@@ -4,6 +4,7 @@ log -> tally -> {position bias, audit} -> reranker -> {apply, serve, export, rep
 """
 
 from evenodds._version import __version__
+from evenodds.audit import Audit, audit
 from evenodds.errors import (
     DamagedFileError,
     EvenoddsError,
@@ -22,12 +23,11 @@ from evenodds.errors import (
     UnknownGroupError,
 )
 from evenodds.log import Log
+from evenodds.opportunity import EqualOpportunity
 from evenodds.position import PositionBias, position_bias
+from evenodds.reranker import Reranker, load
 from evenodds.simulate import simulate
 from evenodds.tally import Tally, tally
-from evenodds.audit import Audit, audit
-from evenodds.opportunity import EqualOpportunity
-from evenodds.reranker import Reranker, load
 
 __all__ = [
     "Audit",

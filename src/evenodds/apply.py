@@ -19,8 +19,9 @@ import numpy.typing as npt
 from evenodds.errors import LogError, SettingsError, nearest
 from evenodds.files import written_aside
 from evenodds.keys import Words, key_words
-from evenodds.log import Log, format_of
+from evenodds.log import Log
 from evenodds.reranker import Reranker
+from evenodds.sources import format_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +61,10 @@ def apply_to_log(
     if problems:
         raise LogError(problems)
     keys = list(keys) if keys else _default_keys(log)
-    with written_aside(path, overwrite=overwrite) as aside, tempfile.TemporaryDirectory(prefix="evenodds-") as folder:
+    with (
+        written_aside(path, overwrite=overwrite) as aside,
+        tempfile.TemporaryDirectory(prefix="evenodds-") as folder,
+    ):
         scored = _Scored(Path(folder), ranked=log.roles.query is not None)
         for batch in log.batches(_columns(log, keys)):
             scored.add(_fair_scores(model, log, batch, keys, seed, scored.rows), _queries(log, batch))
@@ -89,17 +93,25 @@ def _columns(log: Log, keys: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([log.roles.score, *log.roles.group, *query, *keys]))
 
 
-def _fair_scores(model: Reranker, log: Log, batch: pa.RecordBatch, keys: Sequence[str], seed: int, first: int) -> Floats:
+def _fair_scores(
+    model: Reranker, log: Log, batch: pa.RecordBatch, keys: Sequence[str], seed: int, first: int
+) -> Floats:
     import pyarrow as pa
 
     column = batch.column(log.roles.score)
     scores = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero(~np.isfinite(scores))
     if wrong.size:
-        raise LogError([f"null, NaN or infinite score in column {log.roles.score!r}, first at row {first + int(wrong[0])}"])
+        raise LogError(
+            [
+                f"null, NaN or infinite score in column {log.roles.score!r}, first at row {first + int(wrong[0])}"
+            ]
+        )
     groups = tuple(batch.column(name) for name in log.roles.group)
     words = key_words(tuple(_key_column(batch.column(name)) for name in keys)) if keys else None
-    return model.transform_words(scores, groups if len(groups) > 1 else groups[0], words, seed=seed, first=first)
+    return model.transform_words(
+        scores, groups if len(groups) > 1 else groups[0], words, seed=seed, first=first
+    )
 
 
 def _key_column(column: pa.Array) -> Any:
@@ -115,7 +127,9 @@ def _queries(log: Log, batch: pa.RecordBatch) -> npt.NDArray[np.uint64] | None:
         return None
     column = batch.column(log.roles.query)
     if column.null_count:
-        raise LogError([f"null in column {log.roles.query!r}: a row without a query has no place in a ranking"])
+        raise LogError(
+            [f"null in column {log.roles.query!r}: a row without a query has no place in a ranking"]
+        )
     words: Words = key_words(_key_column(column))
     return words[0] | words[1] << np.uint64(32)
 
@@ -156,7 +170,11 @@ class _Scored:
             # Rows of a bucket ascend, so a stable sort leaves ties in the order of the log.
             order = np.lexsort((-rows["fair"], rows["query"]))
             query = rows["query"][order]
-            starts = np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1]))) if rows.size else np.zeros(0, np.intp)
+            starts = (
+                np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1])))
+                if rows.size
+                else np.zeros(0, np.intp)
+            )
             place = np.arange(rows.size) - np.repeat(starts, np.diff(np.append(starts, rows.size)))
             position[rows["row"][order]] = place + first
             Path(file.name).unlink()
@@ -177,7 +195,8 @@ def _extended(
         if position is not None:
             added["fair_position"] = pa.array(np.asarray(position[rows]))
         yield pa.RecordBatch.from_arrays(
-            [*(_plain(column) for column in batch.columns), *added.values()], names=[*batch.schema.names, *added]
+            [*(_plain(column) for column in batch.columns), *added.values()],
+            names=[*batch.schema.names, *added],
         )
         if progress is not None:
             progress(batch.num_rows)

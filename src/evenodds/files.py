@@ -19,7 +19,9 @@ def check_output(path: PathLike, *, overwrite: bool) -> Path:
     if target.is_dir():
         raise OutputError(f"{target} is a folder; expected a file name")
     if target.exists() and not overwrite:
-        raise OutputError(f"{target} exists already", hint="choose another name, or overwrite it with --force")
+        raise OutputError(
+            f"{target} exists already", hint="choose another name, or overwrite it with --force"
+        )
     folder = target.parent
     if not folder.is_dir():
         raise OutputError(f"cannot write {target}: there is no folder {folder}")

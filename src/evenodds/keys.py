@@ -33,9 +33,9 @@ _LOW = np.uint64(0xFFFFFFFF)
 _power_cache: dict[int, Words] = {}
 
 
-def salt_of(text: str) -> int:
-    """Return the 64-bit salt of a model: the first 16 hexadecimal digits of the SHA-256 of `text`."""
-    return int(hashlib.sha256(text.encode()).hexdigest()[:16], 16)
+def salt_of(content: bytes) -> int:
+    """Return the 64-bit salt of a model: the first 16 hexadecimal digits of the SHA-256 of its tables."""
+    return int(hashlib.sha256(content).hexdigest()[:16], 16)
 
 
 def key_words(keys: object) -> Words:
@@ -52,7 +52,11 @@ def key_words(keys: object) -> Words:
         return words
     if isinstance(keys, list):  # the shape a request handler has: text, far oftener than numbers
         try:
-            return _text_words(np.array(keys, dtype=np.bytes_)) if isinstance(keys[0], str) else _column_words(keys)
+            return (
+                _text_words(np.array(keys, dtype=np.bytes_))
+                if isinstance(keys[0], str)
+                else _column_words(keys)
+            )
         except (IndexError, UnicodeEncodeError):
             return _column_words(keys)
     return _column_words(keys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,7 +14,6 @@ Codes = npt.NDArray[np.intp]
 Interpolation = Literal["linear", "cubic"]
 
 _SEARCHED = 2_000  # up to so many scores a binary search beats setting up the bucket table's temporaries
-_BLOCK = 32_768  # rows at a time: temporaries stay in the second-level cache
 _OPENING = 1e-6  # share of the gap to the next score over which an atom is spread on the way back
 
 
@@ -31,9 +29,19 @@ class CdfMaps:
         The cells, and where the open ones end. Scores outside map to 0 and 1.
     cdf
         ``cdf[map, end]``, ascending from 0 to 1, shape (maps, cells + 1).
+    height
+        What the functions are multiplied by: as many as `ReturnScale` has steps saves it a product.
     """
 
-    def __init__(self, grid: Grid, low: float, high: float, cdf: Floats, interpolation: Interpolation) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        low: float,
+        high: float,
+        cdf: Floats,
+        interpolation: Interpolation,
+        height: float = 1.0,
+    ) -> None:
         self.grid = grid
         self.cdf = cdf
         self.low, self.high = low, high
@@ -47,30 +55,25 @@ class CdfMaps:
         # A row of tables starts with the scores below all cells and ends with those above.
         self.stride = grid.cells + 2
         self._start = _framed(np.broadcast_to(self.edges[:-1], step.shape), self.low, self.high)
-        self._base = _framed(cdf[:, :-1], 0.0, 1.0)
-        self._slope = _framed(slope, 0.0, 0.0)
-        self._jump = _framed(np.where(atom, step, 0.0), 0.0, 0.0)
+        self._base = _framed(cdf[:, :-1] * height, 0.0, height)
+        self._slope = _framed(slope * height, 0.0, 0.0)
+        self._jump = _framed(np.where(atom, step * height, 0.0), 0.0, 0.0)
         self._cubic = None
         if interpolation == "cubic":
-            self._cubic = tuple(_framed(part, 0.0, 0.0) for part in _fritsch_carlson(slope, width, smooth))
+            self._cubic = tuple(
+                _framed(part, 0.0, 0.0) for part in _fritsch_carlson(slope * height, width, smooth)
+            )
         self.has_atoms = bool(self._jump.any())
 
-    def place(self, scores: Floats, rows: Codes) -> Codes:
-        """Return where each score stands in the tables; `rows` holds map numbers times `stride`."""
+    def __call__(self, scores: Floats, rows: Codes, draws: Floats | None = None) -> Floats:
+        """Return each score's function value; NaN for scores that are not finite.
+
+        `rows` holds map numbers times `stride`. On atoms `draws` says how far up the jump.
+        """
         if scores.size <= _SEARCHED:
-            cell: Codes = self.edges.searchsorted(scores, "right")
+            place = self.edges.searchsorted(scores, "right") + rows
         else:
-            cell = self.grid.locate(scores) + 1
-            cell += scores >= self.high
-            cell -= scores < self.low
-        return cell + rows
-
-    def drawn(self, place: Codes) -> npt.NDArray[np.bool_]:
-        """Return which places lie on an atom with positives, where the function jumps."""
-        return self._jump[place] > 0
-
-    def unit(self, scores: Floats, place: Codes, draws: Floats | None = None) -> Floats:
-        """Return the distribution function, on atoms at a drawn height of the jump; NaN for scores that are not finite."""
+            place = self._located(scores) + rows
         run = scores - self._start[place]
         if self._cubic is None:
             run *= self._slope[place]
@@ -82,11 +85,23 @@ class CdfMaps:
             run += self._jump[place] * draws
         return run
 
+    def _located(self, scores: Floats) -> npt.NDArray[np.int32]:
+        """Do what `searchsorted` does, by the grid's table of buckets."""
+        cell = self.grid.locate(scores)
+        cell += 1
+        cell += scores >= self.high
+        cell -= scores < self.low
+        return cell
+
+    def jumps(self, scores: Floats, rows: Codes) -> Floats:
+        """Return how far the function jumps at each score: above 0 on atoms with positives."""
+        return self._jump[self._located(scores) + rows]
+
     def limits(self, scores: Floats, row: int) -> tuple[Floats, Floats]:
-        """Return F(s-) and F(s) of one map: equal but on atoms."""
-        place = self.place(scores, np.full(scores.size, row * self.stride, dtype=np.intp))
-        below = self.unit(scores, place)
-        return below, below + self._jump[place]
+        """Return F(s-) and F(s) of one map, in [0, height]: equal but on atoms."""
+        rows = np.full(scores.size, row * self.stride, dtype=np.intp)
+        below = self(scores, rows)
+        return below, below + self.jumps(scores, rows)
 
 
 def _framed(values: Floats, first: float, last: float) -> Floats:
@@ -95,7 +110,9 @@ def _framed(values: Floats, first: float, last: float) -> Floats:
     return np.hstack((np.full((maps, 1), first), values, np.full((maps, 1), last))).ravel()
 
 
-def _fritsch_carlson(slope: Floats, width: Floats, smooth: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+def _fritsch_carlson(
+    slope: Floats, width: Floats, smooth: npt.NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
     """Return coefficients of run, run^2 and run^3 in each cell; monotone by the harmonic mean of slopes."""
     ends = np.zeros((slope.shape[0], slope.shape[1] + 1))
     left, right = slope[:, :-1], slope[:, 1:]
@@ -124,26 +141,17 @@ class ReturnScale:
 
     def __init__(self, values: Floats) -> None:
         self.values = values
-        self._last = values.size - 2
-        self._rise = np.diff(values)
+        self.steps = values.size - 1.0
+        # One flat step past the end, so that 1 needs no special treatment.
+        self._rise = np.append(np.diff(values), 0.0)
 
-    def __call__(self, unit: Floats) -> Floats:
-        """Return the function by linear interpolation."""
-        run = unit * (self._last + 1.0)
+    def __call__(self, run: Floats) -> Floats:
+        """Return the function at ``run / steps`` by linear interpolation; uses `run` up."""
         step = run.astype(np.intp)
-        np.minimum(step, self._last, out=step)
         run -= step
         run *= self._rise[step]
         run += self.values[step]
         return run
-
-    @cached_property
-    def _points(self) -> Floats:
-        return np.linspace(0.0, 1.0, self.values.size)
-
-    def inverse(self, values: Floats) -> Floats:
-        """Return where the function reaches each value."""
-        return np.interp(values, self.values, self._points)
 
 
 def quantile_function(edges: Floats, atom: npt.NDArray[np.bool_], mass: Floats, levels: Floats) -> Floats:
@@ -156,7 +164,9 @@ def quantile_function(edges: Floats, atom: npt.NDArray[np.bool_], mass: Floats, 
     size = atom.size
     for cell in np.flatnonzero(atom):
         # Cells hold [v, next float after v): the next score up starts at the following end.
-        above = edges[cell + 2] - edges[cell] if cell + 2 <= size and edges[cell + 2] > edges[cell + 1] else 0.0
+        above = (
+            edges[cell + 2] - edges[cell] if cell + 2 <= size and edges[cell + 2] > edges[cell + 1] else 0.0
+        )
         if above > 0 and cell + 1 < size:
             ends[cell + 1] = edges[cell] + _OPENING * above
         else:  # nothing lies above: spread downwards
@@ -167,7 +177,9 @@ def quantile_function(edges: Floats, atom: npt.NDArray[np.bool_], mass: Floats, 
     heights /= heights[-1]
     # Cells without mass take no part: the quantile function steps over them.
     filled = mass > 0
-    return np.interp(levels, _pairs(heights[:-1][filled], heights[1:][filled]), _pairs(ends[:-1][filled], ends[1:][filled]))
+    return np.interp(
+        levels, _pairs(heights[:-1][filled], heights[1:][filled]), _pairs(ends[:-1][filled], ends[1:][filled])
+    )
 
 
 def _pairs(first: Floats, second: Floats) -> Floats:

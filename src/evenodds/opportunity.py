@@ -90,11 +90,14 @@ class EqualOpportunity(Reranker):
         self.unknown = unknown
 
     def check_settings(self) -> None:
+        """Refuse settings outside their range; `fit` does it first."""
         super().check_settings()
         if self.scale not in {"original", "unit"}:
             raise SettingsError(f"scale must be 'original' or 'unit', got {self.scale!r}")
         if not 0.0 <= self.alpha <= 1.0:
-            raise SettingsError(f"alpha must lie in 0..1, got {self.alpha}", hint="0 leaves scores alone, 1 is all the way")
+            raise SettingsError(
+                f"alpha must lie in 0..1, got {self.alpha}", hint="0 leaves scores alone, 1 is all the way"
+            )
         if not 2 <= self.points <= 1_000_000:
             raise SettingsError(f"points must lie in 2..1000000, got {self.points}")
         if self.interpolation not in {"linear", "cubic"}:
@@ -130,15 +133,22 @@ class EqualOpportunity(Reranker):
         mixture = np.zeros(levels.size)
         for part, row, mass in zip(share, self.maps_.cdf, everyone, strict=False):
             mixture += part * _share_below(levels, row, mass)
-        values = quantile_function(self.maps_.edges, grid.is_atom(), everyone.sum(axis=0), np.clip(mixture, 0.0, 1.0))
+        values = quantile_function(
+            self.maps_.edges, grid.is_atom(), everyone.sum(axis=0), np.clip(mixture, 0.0, 1.0)
+        )
         self.return_ = ReturnScale(np.maximum.accumulate(values))
         self.diagnostics_ = self._diagnose(tally, bias, evidence, small)
 
     def _compile(self, grid: Grid, low: float, high: float, cdf: Floats) -> None:
-        self.maps_ = CdfMaps(grid, low, high, cdf, self.interpolation)
+        # On the way back to the original scale the unit interval is cut into `points` steps.
+        height = 1.0 if self.scale == "unit" else float(self.points)
+        self.maps_ = CdfMaps(grid, low, high, cdf, self.interpolation, height)
         self.index_ = GroupIndex(self.groups_, self.group_columns_, self.maps_.stride)
+        self.draws_ = self.maps_.has_atoms
 
-    def _diagnose(self, tally: Tally, bias: PositionBias, evidence: Floats, small: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    def _diagnose(
+        self, tally: Tally, bias: PositionBias, evidence: Floats, small: npt.NDArray[np.bool_]
+    ) -> dict[str, Any]:
         from evenodds.audit import largest_distance
 
         mass = merit_mass(tally, bias)[:, 1]
@@ -171,10 +181,8 @@ class EqualOpportunity(Reranker):
             "notes": notes,
         }
 
-    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words]) -> Floats:
-        draws = None
-        if self.maps_.has_atoms:
-            draws = self._draws(scores, codes, words)
+    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
+        draws = None if words is None else self._draws(scores, codes, words)
         if scores.size <= _BLOCK:
             return self._mapped(scores, codes, draws)
         fair = np.empty_like(scores)
@@ -184,13 +192,16 @@ class EqualOpportunity(Reranker):
         return fair
 
     def _mapped(self, scores: Floats, codes: Codes, draws: Floats | None) -> Floats:
-        maps = self.maps_
-        unit = maps.unit(scores, maps.place(scores, codes), draws)
-        total = unit.dot(unit)
+        fair = self.maps_(scores, codes, draws)
+        total = fair.dot(fair)
         if total != total:  # noqa: PLR0124  (only NaN differs from itself; scores not finite end in it)
             first = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise SettingsError(f"score {scores[first]} at place {first}; expected finite numbers", hint="nothing was transformed")
-        fair = unit if self.scale == "unit" else self.return_(unit)
+            raise SettingsError(
+                f"score {scores[first]} at place {first}; expected finite numbers",
+                hint="nothing was transformed",
+            )
+        if self.scale == "original":
+            fair = self.return_(fair)
         if self.alpha < 1.0:
             fair = self.alpha * fair + (1.0 - self.alpha) * scores
         if self.unknown == "keep":
@@ -199,7 +210,7 @@ class EqualOpportunity(Reranker):
 
     def _draws(self, scores: Floats, codes: Codes, words: Callable[[], Words]) -> Floats | None:
         """Draw where a score is tied; elsewhere keys change nothing."""
-        tied = np.flatnonzero(self.maps_.drawn(self.maps_.place(scores, codes)))
+        tied = np.flatnonzero(self.maps_.jumps(scores, codes))
         if tied.size == 0:
             return None
         draws = np.zeros(scores.size)
@@ -239,13 +250,18 @@ class EqualOpportunity(Reranker):
             points.append(fair)
             heights.append(np.concatenate(share))
         thresholds = np.unique(np.concatenate(points))
-        return thresholds, np.stack([_at_or_below(thresholds, p, h) for p, h in zip(points, heights, strict=True)])
+        return thresholds, np.stack(
+            [_at_or_below(thresholds, p, h) for p, h in zip(points, heights, strict=True)]
+        )
 
     def _blend(self, unit: Floats, scores: Floats, *, known: bool) -> Floats:
         if not known and self.unknown == "keep":
             return scores
         fair = unit if self.scale == "unit" else self.return_(unit)
         return self.alpha * fair + (1.0 - self.alpha) * scores
+
+    def _numbers(self) -> bytes:
+        return b"".join(part.tobytes() for part in (self.maps_.edges, self.maps_.cdf, self.return_.values))
 
     def _tables(self) -> dict[str, Any]:
         maps = self.maps_
@@ -255,7 +271,9 @@ class EqualOpportunity(Reranker):
             "high": maps.high,
             "boundaries": maps.grid.boundaries.tolist(),
             "atoms": maps.grid.atoms.tolist(),
-            "cdf": [{"group": name, "values": row} for name, row in zip(names, maps.cdf.tolist(), strict=True)],
+            "cdf": [
+                {"group": name, "values": row} for name, row in zip(names, maps.cdf.tolist(), strict=True)
+            ],
             "return_scale": self.return_.values.tolist(),
         }
 

@@ -12,7 +12,7 @@ import os
 import secrets
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -39,6 +39,7 @@ Codes = npt.NDArray[np.intp]
 
 FORMAT = "evenodds-model"
 VERSION = 1
+_SEAL = ',\n  "checksum": "'
 
 
 class Reranker(ABC):
@@ -60,6 +61,7 @@ class Reranker(ABC):
     fitted_on_: dict[str, Any]
     tally_: Tally | None
     index_: GroupIndex
+    draws_: bool
 
     def __init_subclass__(cls) -> None:
         Reranker.kinds[cls.criterion] = cls
@@ -106,7 +108,9 @@ class Reranker(ABC):
 
     # Applying
 
-    def transform(self, scores: object, groups: object, keys: object = None, *, seed: int | None = None) -> Floats:
+    def transform(
+        self, scores: object, groups: object, keys: object = None, *, seed: int | None = None
+    ) -> Floats:
         """Return the fair score of each item, in the order in which they came.
 
         Parameters
@@ -121,38 +125,43 @@ class Reranker(ABC):
         seed
             Stands in for keys: draws then depend on the place in the batch.
         """
-        self._check_fitted()
         values = np.asarray(scores, dtype=np.float64)
         if values.ndim != 1:
             raise SettingsError(f"scores have {values.ndim} dimensions; expected one number an item")
         codes = self._codes(groups, values.size)
+        if keys is not None:
+            _check_length(keys, values.size)
+        if not self.draws_:
+            return self._transform(values, codes, None)
         return self._transform(values, codes, lambda: self._words(keys, seed, values.size))
 
     def transform_words(
         self, scores: Floats, groups: object, words: Words | None, *, seed: int = 0, first: int = 0
     ) -> Floats:
         """Transform a part of a log: keys already hashed, or row numbers from `first` under a seed."""
-        self._check_fitted()
         codes = self._codes(groups, scores.size)
-        return self._transform(scores, codes, lambda: seeded_words(scores.size, seed, first) if words is None else words)
+        return self._transform(
+            scores, codes, lambda: seeded_words(scores.size, seed, first) if words is None else words
+        )
 
     def _codes(self, groups: object, size: int) -> Codes:
-        codes = self.index_.codes(groups, size)
+        try:
+            codes = self.index_.codes(groups, size)
+        except AttributeError:
+            self._check_fitted()
+            raise
         if self.unknown == "error":
             self.index_.check_known(codes, groups)
         return codes
 
     @abstractmethod
-    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words]) -> Floats:
+    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
         """Transform; `words` is called only where something has to be drawn."""
 
     def _words(self, keys: object, seed: int | None, size: int) -> Words:
         """Return key words for draws; without keys, by a seed that is said when it is made up."""
         if keys is not None:
-            words = key_words(keys)
-            if words.shape[1] != size:
-                raise SettingsError(f"{size} scores but {words.shape[1]} keys; expected one key an item")
-            return words
+            return key_words(keys)
         if seed is None:
             seed = secrets.randbits(31)
             warnings.warn(
@@ -171,7 +180,9 @@ class Reranker(ABC):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "index_"):
-            raise EvenoddsError(f"this {type(self).__name__} is not fitted", hint="call fit first, or eo.load a model")
+            raise EvenoddsError(
+                f"this {type(self).__name__} is not fitted", hint="call fit first, or eo.load a model"
+            )
 
     def rows_of(self, tally: Tally) -> Codes:
         """Return the model's code for each group of a tally."""
@@ -183,12 +194,12 @@ class Reranker(ABC):
     @cached_property
     def salt_(self) -> int:
         """What the model adds to every key, so that two models draw independently."""
-        return salt_of(json.dumps(self._tables(), sort_keys=True))
+        return salt_of(self._numbers())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model file's content, checksum included."""
+        """Return the model file's content, as plain JSON values."""
         self._check_fitted()
-        body: dict[str, Any] = {
+        return {
             "format": FORMAT,
             "version": VERSION,
             "criterion": self.criterion,
@@ -202,14 +213,16 @@ class Reranker(ABC):
             "salt": f"{self.salt_:016x}",
             "tables": self._tables(),
         }
-        body["checksum"] = checksum(body)
-        return body
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model as versioned, readable JSON; never half a file."""
-        text = readable_json(self.to_dict())
+        text = sealed(readable_json(self.to_dict()))
         with written_aside(path, overwrite=overwrite) as aside:
             aside.write_text(text, encoding="utf-8")
+
+    @abstractmethod
+    def _numbers(self) -> bytes:
+        """Return what tells this model's tables from another's."""
 
     @abstractmethod
     def _tables(self) -> dict[str, Any]: ...
@@ -218,31 +231,44 @@ class Reranker(ABC):
     def _restore(self, tables: dict[str, Any]) -> None: ...
 
 
+def _check_length(keys: object, size: int) -> None:
+    for column in keys if isinstance(keys, tuple) else (keys,):
+        length = len(cast("Sequence[object]", column))
+        if length != size:
+            raise SettingsError(f"{size} scores but {length} keys; expected one key an item")
+
+
 def load(path: str | os.PathLike[str]) -> Reranker:
     """Read a model file; a damaged one, or one of a later version, is refused."""
     name = os.fspath(path)
     try:
-        body = json.loads(Path(name).read_text(encoding="utf-8"))
+        text = Path(name).read_text(encoding="utf-8")
+        body = json.loads(text)
     except FileNotFoundError:
         raise DamagedFileError(f"no such file: {name}") from None
     except OSError as error:
         raise DamagedFileError(f"cannot read {name}: {error.strerror or error}") from None
     except ValueError:  # not JSON, or not even text
-        raise DamagedFileError(f"{name} is not a whole model file", hint="make it again with evenodds fit") from None
+        raise DamagedFileError(
+            f"{name} is not a whole model file", hint="make it again with evenodds fit"
+        ) from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise DamagedFileError(f"{name} is not a model file", hint="evenodds fit LOG -o model.json makes one")
-    return from_dict(body, name)
-
-
-def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
-    """Make a model of a model file's content."""
     if not isinstance(body.get("version"), int) or body["version"] > VERSION:
         raise NewerVersionError(
             f"{name} has model version {body.get('version')}; this program reads up to {VERSION}",
             hint="upgrade evenodds",
         )
-    if body.get("checksum") != checksum(body):
-        raise DamagedFileError(f"{name} has been changed since it was written: its checksum does not fit")
+    if sealed(text.rpartition(_SEAL)[0] + "\n}\n") != text:
+        raise DamagedFileError(
+            f"{name} has been changed since it was written: its checksum does not fit",
+            hint="make it again with evenodds fit",
+        )
+    return from_dict(body, name)
+
+
+def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
+    """Make a model of a model file's content."""
     kind = Reranker.kinds.get(body["criterion"])
     if kind is None:
         raise DamagedFileError(f"{name} has the unknown criterion {body['criterion']!r}")
@@ -258,10 +284,13 @@ def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
     return model
 
 
-def checksum(body: dict[str, Any]) -> str:
-    """Return the SHA-256 of everything but the checksum, independent of spacing and order."""
-    rest = {name: value for name, value in body.items() if name != "checksum"}
-    return f"sha256:{hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}"
+def sealed(text: str) -> str:
+    """Add the last entry, the SHA-256 of everything before it, to a JSON object's text.
+
+    It is taken over the bytes of the file, so that a reader in any language can check it.
+    """
+    body = text.removesuffix("\n}\n")
+    return f'{body}{_SEAL}sha256:{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n'
 
 
 def readable_json(value: object, indent: int = 0) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-
 from evenodds.distance import ks_distance
 from evenodds.errors import SettingsError
 
@@ -117,7 +116,9 @@ def simulate_batches(
     """Yield the simulated log in record batches, so that a log of any size can be written."""
     lengths = (list_length, list_length) if isinstance(list_length, int) else list_length
     if queries < 1 or population_size < 1:
-        raise SettingsError(f"queries and population_size must be at least 1, got {queries} and {population_size}")
+        raise SettingsError(
+            f"queries and population_size must be at least 1, got {queries} and {population_size}"
+        )
     if not 1 <= lengths[0] <= lengths[1] <= population_size:
         raise SettingsError(
             f"list_length must lie in 1..{population_size}, got {list_length}",
@@ -191,9 +192,7 @@ def simulate(
     import pyarrow as pa
 
     return pa.Table.from_batches(
-        list(
-            simulate_batches(queries, seed=seed, list_length=list_length, population_size=population_size)
-        )
+        list(simulate_batches(queries, seed=seed, list_length=list_length, population_size=population_size))
     )
 
 
@@ -234,6 +233,9 @@ def outcome_on_fresh_lists(
     merit = population.merit[lists.item]
 
     def distances(label: Ints) -> dict[int, float]:
-        return {y: ks_distance(scores[(label == y) & (group == 0)], scores[(label == y) & (group == 1)]) for y in (0, 1)}
+        return {
+            y: ks_distance(scores[(label == y) & (group == 0)], scores[(label == y) & (group == 1)])
+            for y in (0, 1)
+        }
 
     return Outcome(distances(clicked), distances(merit), float(clicked.mean()))

@@ -137,13 +137,17 @@ class Tally:
                 return f"only one of them has a {role} column"
         return None
 
-    def decay(self, factor: float | None = None, *, half_life: float | None = None, age: float = 1.0) -> Tally:
+    def decay(
+        self, factor: float | None = None, *, half_life: float | None = None, age: float = 1.0
+    ) -> Tally:
         """Weigh the counts down before newer ones are added: by `factor`, or by ``0.5 ** (age / half_life)``."""
         if (factor is None) == (half_life is None):
             raise SettingsError("decay takes either a factor or a half_life")
         if half_life is not None:
             if not half_life > 0 or not age >= 0:
-                raise SettingsError(f"half_life must be above 0 and age at least 0, got {half_life} and {age}")
+                raise SettingsError(
+                    f"half_life must be above 0 and age at least 0, got {half_life} and {age}"
+                )
             factor = 0.5 ** (age / half_life)
         if factor is None or not 0 < factor <= 1:
             raise SettingsError(f"the decay factor must lie in (0, 1], got {factor}")
@@ -190,7 +194,9 @@ def _same(one: Counts | None, other: Counts | None) -> bool:
     return one.shape == other.shape and bool((one == other).all())
 
 
-def from_counted(counted: Counted, grid: Grid, log_roles: Roles, depth: int, sources: tuple[str, ...]) -> Tally:
+def from_counted(
+    counted: Counted, grid: Grid, log_roles: Roles, depth: int, sources: tuple[str, ...]
+) -> Tally:
     """Put what an engine counted in order: groups sorted, trailing positions without rows cut off."""
     order = sorted(range(len(counted.groups)), key=lambda place: counted.groups[place])
     used = np.flatnonzero(counted.squares.any(axis=(0, 1)))
@@ -243,7 +249,7 @@ def tally(
     from evenodds.engines.local import count
 
     known = as_log(log, roles)
-    if not isinstance(depth, int) or depth < 1:
+    if depth < 1:
         raise SettingsError(f"depth must be a whole number of at least 1, got {depth}")
     if grid is None:
         sample = known.score_sample()

@@ -93,11 +93,18 @@ def read(path: str | os.PathLike[str]) -> Tally:
         raise DamagedFileError(f"no such file: {name}") from None
     except (pa.ArrowInvalid, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DamagedFileError(f"{name} is not a whole tally file: {reason}", hint="make it again with evenodds tally") from None
+        raise DamagedFileError(
+            f"{name} is not a whole tally file: {reason}", hint="make it again with evenodds tally"
+        ) from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise DamagedFileError(f"{name} is not a tally file", hint="evenodds tally LOG -o day.tally makes one")
+        raise DamagedFileError(
+            f"{name} is not a tally file", hint="evenodds tally LOG -o day.tally makes one"
+        )
     if head["version"] > VERSION:
-        raise NewerVersionError(f"{name} has tally version {head['version']}; this program reads up to {VERSION}", hint="upgrade evenodds")
+        raise NewerVersionError(
+            f"{name} has tally version {head['version']}; this program reads up to {VERSION}",
+            hint="upgrade evenodds",
+        )
     if head.pop("checksum", None) != _checksum(head, table):
         raise DamagedFileError(f"{name} has been changed since it was written: its checksum does not fit")
     number = table["array"].to_numpy()

@@ -29,10 +29,10 @@ COMMANDS = {
 class _Lazy(click.Group):
     """Imports a command when it is called, so that --help answers at once."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         from importlib import import_module
@@ -55,7 +55,7 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="evenodds %(version)s")
 def cli() -> None:
-    """Make any ranking fair to equally qualified people, from nothing but its logs.
+    r"""Make any ranking fair to equally qualified people, from nothing but its logs.
 
     \b
     A log has one row for each time an item was shown: its score, its group,

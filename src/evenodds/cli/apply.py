@@ -16,10 +16,17 @@ from evenodds.files import check_output
 @click.argument("logs", nargs=-1, required=True)
 @output_options("the rows (.parquet, .csv, .arrow)")
 @column_options
-@click.option("--key", multiple=True, help="Column that makes a random draw repeat itself; several make one key. [default: query and item, else the row number]")
+@click.option(
+    "--key",
+    multiple=True,
+    show_default="query and item, else the row number",
+    help="Column that makes a random draw repeat itself; several make one key.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of draws by row number.")
-def apply_command(model: str, logs: tuple[str, ...], out: str, force: bool, key: tuple[str, ...], seed: int, **options: Any) -> None:
-    """Add fair_score, and fair_position within each query, to LOGS.
+def apply_command(
+    model: str, logs: tuple[str, ...], out: str, force: bool, key: tuple[str, ...], seed: int, **options: Any
+) -> None:
+    r"""Add fair_score, and fair_position within each query, to LOGS.
 
     Rows keep their order and their columns; a log larger than memory passes. The label column is not
     needed. Column names default to those that MODEL was fitted on.
@@ -36,4 +43,5 @@ def apply_command(model: str, logs: tuple[str, ...], out: str, force: bool, key:
     log = open_log(logs, columns)
     with progress("applying", None if log.rows is None else 2 * log.rows) as tick:
         rows = apply_to_log(fitted, log, out, keys=key, seed=seed, overwrite=force, progress=tick)
-    click.echo(f"wrote {out}: {rows:,} rows with fair_score{' and fair_position' if log.roles.query else ''} ({file_size(out)})")
+    added = "fair_score and fair_position" if log.roles.query else "fair_score"
+    click.echo(f"wrote {out}: {rows:,} rows with {added} ({file_size(out)})")

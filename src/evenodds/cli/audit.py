@@ -18,8 +18,15 @@ from evenodds.cli.options import Counting, bias_options, column_options, count, 
 @column_options
 @counting_options
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON.")
-def audit_command(logs: tuple[str, ...], model: str | None, fail_above: float | None, position_bias: str, as_json: bool, **options: Any) -> int:
-    """Measure how unfair LOGS or tallies are, and with --model how unfair they would be.
+def audit_command(
+    logs: tuple[str, ...],
+    model: str | None,
+    fail_above: float | None,
+    position_bias: str,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    r"""Measure how unfair LOGS or tallies are, and with --model how unfair they would be.
 
     Unfairness is the largest Kolmogorov-Smirnov distance between two groups' scores given the label:
     0 when the label alone tells all, 1 when the groups do not overlap. "merit" undoes position bias.
@@ -32,7 +39,9 @@ def audit_command(logs: tuple[str, ...], model: str | None, fail_above: float | 
     from evenodds.reranker import load
 
     fitted = load(model) if model else None
-    result = audit(count(logs, Counting.take(options)), fitted, position_bias_method=parse_bias(position_bias))
+    result = audit(
+        count(logs, Counting.take(options)), fitted, position_bias_method=parse_bias(position_bias)
+    )
     if as_json:
         print_json(result.to_dict())
     else:

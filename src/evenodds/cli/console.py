@@ -19,10 +19,10 @@ def one_line(text: str) -> None:
 def explain_warning(
     message: Warning | str,
     category: type[Warning],
-    _filename: str,
-    _lineno: int,
-    _file: TextIO | None = None,
-    _line: str | None = None,
+    filename: str,  # noqa: ARG001  (the signature of warnings.showwarning)
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
 ) -> None:
     """Print our own warnings as notes, and hide where in the code they arose."""
     from evenodds.errors import EvenoddsWarning
@@ -45,7 +45,12 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns: tuple[Any, ...] = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda rows: bar.advance(task, rows)

@@ -11,7 +11,14 @@ from evenodds.errors import OutputError
 
 
 @click.command("demo")
-@click.option("-o", "--out", default="demo", show_default=True, type=click.Path(), help="Folder for the log, tally and model.")
+@click.option(
+    "-o",
+    "--out",
+    default="demo",
+    show_default=True,
+    type=click.Path(),
+    help="Folder for the log, tally and model.",
+)
 @click.option("--queries", type=int, default=20_000, show_default=True, help="Lists in the training log.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
 @click.option("--force", is_flag=True, help="Overwrite files in the folder.")
@@ -33,7 +40,11 @@ def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from None
-    log, counts, model_file = folder / "impressions.parquet", folder / "impressions.tally", folder / "model.json"
+    log, counts, model_file = (
+        folder / "impressions.parquet",
+        folder / "impressions.tally",
+        folder / "model.json",
+    )
     for path in (log, counts, model_file):
         check_output(path, overwrite=force)
     with progress("simulating", queries * 50) as tick, written_aside(log, overwrite=force) as aside:
@@ -56,8 +67,14 @@ def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
     bias = model.position_bias_
     at = {int(position): float(weight) for position, weight in zip(bias.positions, bias.weights, strict=True)}
     click.echo(f"simulated {counted.rows:,} impressions in {queries:,} lists, two groups, 50 slots")
-    click.echo(f"position bias from these clicks: {at[2]:.3f} at slot 2 (truth 0.631), {at[10]:.3f} at slot 10 (truth 0.289)")
+    click.echo(
+        f"position bias from these clicks: {at[2]:.3f} at slot 2 (truth 0.631), {at[10]:.3f} at slot 10 (truth 0.289)"
+    )
     click.echo("50,000 fresh lists, ranked anew, clicks drawn anew:       before    after")
-    click.echo(f"  unfairness among positives (Kolmogorov-Smirnov)         {before.observed[1]:.4f}   {after.observed[1]:.4f}")
-    click.echo(f"  share of items clicked                                  {before.click_rate:.4f}   {after.click_rate:.4f}")
+    click.echo(
+        f"  unfairness among positives (Kolmogorov-Smirnov)         {before.observed[1]:.4f}   {after.observed[1]:.4f}"
+    )
+    click.echo(
+        f"  share of items clicked                                  {before.click_rate:.4f}   {after.click_rate:.4f}"
+    )
     click.echo(f"wrote {log}, {counts}, {model_file}")

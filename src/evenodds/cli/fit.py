@@ -24,19 +24,55 @@ from evenodds.reranker import Reranker
 @click.command("fit")
 @click.argument("logs", nargs=-1, required=True)
 @output_options("the model (.json)")
-@click.option("--criterion", type=click.Choice(["opportunity"]), default="opportunity", show_default=True, help="What to make equal.")
-@click.option("--alpha", type=float, default=1.0, show_default=True, help="How far to go: 0 leaves scores, 1 is all the way.")
-@click.option("--scale", type=click.Choice(["original", "unit"]), default="original", show_default=True, help="Scale of the fair score.")
-@click.option("--points", type=int, default=10_000, show_default=True, help="Points that stand for each function.")
-@click.option("--interpolation", type=click.Choice(["linear", "cubic"]), default="linear", show_default=True, help="What lies between them.")
-@click.option("--min-positives", type=int, default=50, show_default=True, help="Groups with fewer share the pooled map.")
-@click.option("--unknown", type=click.Choice(["pooled", "keep", "error"]), default="pooled", show_default=True, help="What unseen groups get.")
+@click.option(
+    "--criterion",
+    type=click.Choice(["opportunity"]),
+    default="opportunity",
+    show_default=True,
+    help="What to make equal.",
+)
+@click.option(
+    "--alpha",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="How far to go: 0 leaves scores, 1 is all the way.",
+)
+@click.option(
+    "--scale",
+    type=click.Choice(["original", "unit"]),
+    default="original",
+    show_default=True,
+    help="Scale of the fair score.",
+)
+@click.option(
+    "--points", type=int, default=10_000, show_default=True, help="Points that stand for each function."
+)
+@click.option(
+    "--interpolation",
+    type=click.Choice(["linear", "cubic"]),
+    default="linear",
+    show_default=True,
+    help="What lies between them.",
+)
+@click.option(
+    "--min-positives", type=int, default=50, show_default=True, help="Groups with fewer share the pooled map."
+)
+@click.option(
+    "--unknown",
+    type=click.Choice(["pooled", "keep", "error"]),
+    default="pooled",
+    show_default=True,
+    help="What unseen groups get.",
+)
 @bias_options
 @column_options
 @counting_options
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON.")
-def fit_command(logs: tuple[str, ...], out: str, force: bool, criterion: str, as_json: bool, **options: Any) -> None:
-    """Learn a correction from LOGS or tallies and write it as a model.
+def fit_command(
+    logs: tuple[str, ...], out: str, force: bool, criterion: str, as_json: bool, **options: Any
+) -> None:
+    r"""Learn a correction from LOGS or tallies and write it as a model.
 
     Equality of opportunity: among positives, the fair score has one distribution for all groups,
     so that equally qualified people are shown alike at every threshold and every position.
@@ -54,7 +90,14 @@ def fit_command(logs: tuple[str, ...], out: str, force: bool, criterion: str, as
     model.fit(count(logs, counting))
     model.save(out, overwrite=force)
     if as_json:
-        print_json({"out": out, "criterion": criterion, "diagnostics": model.diagnostics_, "position_bias": model.position_bias_.to_dict()})
+        print_json(
+            {
+                "out": out,
+                "criterion": criterion,
+                "diagnostics": model.diagnostics_,
+                "position_bias": model.position_bias_.to_dict(),
+            }
+        )
         return
     describe(model)
     click.echo(f"wrote {out} ({file_size(out)})")
@@ -65,7 +108,9 @@ def describe(model: Reranker) -> None:
     diagnostics = model.diagnostics_
     for group in diagnostics["groups"]:
         shared = "" if group["map"] == "own" else ", shares the pooled map"
-        click.echo(f"group {group['group']}: {group['rows']:,.0f} rows, {group['positives']:,.0f} positives{shared}")
+        click.echo(
+            f"group {group['group']}: {group['rows']:,.0f} rows, {group['positives']:,.0f} positives{shared}"
+        )
     bias = model.position_bias_
     if bias.method != "none":
         last = len(bias.positions) - 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
@@ -24,15 +24,49 @@ def column_options(command: Command) -> Command:
     found = "'none' goes without"
     for option in reversed(
         (
-            click.option("--score", default="score", show_default=True, help="Column with the model's score."),
-            click.option("--group", multiple=True, default=("group",), show_default="group", help="Column with the group; several are crossed."),
-            click.option("--label", default="label", show_default=True, help="Column with the outcome, 0 or 1."),
-            click.option("--position", default=AUTO, show_default="position, if there", help=f"Column with the slot; {found}."),
-            click.option("--query", default=AUTO, show_default="query, if there", help=f"Column with the list's id; {found}."),
-            click.option("--item", default=AUTO, show_default="item, if there", help=f"Column with the item's id; {found}."),
-            click.option("--weight", default=AUTO, show_default="weight, if there", help=f"Column with row weights; {found}."),
+            click.option(
+                "--score", default="score", show_default=True, help="Column with the model's score."
+            ),
+            click.option(
+                "--group",
+                multiple=True,
+                default=("group",),
+                show_default="group",
+                help="Column with the group; several are crossed.",
+            ),
+            click.option(
+                "--label", default="label", show_default=True, help="Column with the outcome, 0 or 1."
+            ),
+            click.option(
+                "--position",
+                default=AUTO,
+                show_default="position, if there",
+                help=f"Column with the slot; {found}.",
+            ),
+            click.option(
+                "--query",
+                default=AUTO,
+                show_default="query, if there",
+                help=f"Column with the list's id; {found}.",
+            ),
+            click.option(
+                "--item",
+                default=AUTO,
+                show_default="item, if there",
+                help=f"Column with the item's id; {found}.",
+            ),
+            click.option(
+                "--weight",
+                default=AUTO,
+                show_default="weight, if there",
+                help=f"Column with row weights; {found}.",
+            ),
             click.option("--swap", default=_NONE, help="Column with the upper position of a swapped pair."),
-            click.option("--first-position", type=int, help="Number of the top slot. [default: the smallest in the log]"),
+            click.option(
+                "--first-position",
+                type=int,
+                help="Number of the top slot. [default: the smallest in the log]",
+            ),
         )
     ):
         command = option(command)
@@ -43,9 +77,17 @@ def counting_options(command: Command) -> Command:
     """Add what decides how a log is counted."""
     for option in reversed(
         (
-            click.option("--cells", type=int, default=10_000, show_default=True, help="Score cells to count in."),
-            click.option("--depth", type=int, default=DEPTH, show_default=True, help="Positions past it are pooled."),
-            click.option("--grid-from", type=click.Path(exists=True, dir_okay=False), help="Tally whose score cells to reuse."),
+            click.option(
+                "--cells", type=int, default=10_000, show_default=True, help="Score cells to count in."
+            ),
+            click.option(
+                "--depth", type=int, default=DEPTH, show_default=True, help="Positions past it are pooled."
+            ),
+            click.option(
+                "--grid-from",
+                type=click.Path(exists=True, dir_okay=False),
+                help="Tally whose score cells to reuse.",
+            ),
         )
     ):
         command = option(command)
@@ -58,7 +100,7 @@ def output_options(what: str) -> Callable[[Command], Command]:
     def add(command: Command) -> Command:
         force = click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
         out = click.option("-o", "--out", required=True, type=click.Path(), help=f"Where to write {what}.")
-        return cast("Command", out(force(command)))
+        return out(force(command))
 
     return add
 
@@ -67,15 +109,13 @@ def bias_options(command: Command) -> Command:
     """Add how position bias is estimated."""
     from evenodds.position import METHODS
 
-    return cast(
-        "Command",
-        click.option(
-            "--position-bias",
-            default="joint",
-            show_default=True,
-            help=f"{', '.join(METHODS)}; or the weights themselves, as 1,0.63,0.5,...",
-        )(command),
-    )
+    listed = ", ".join(METHODS)
+    return click.option(
+        "--position-bias",
+        default="joint",
+        show_default=True,
+        help=f"{listed}; or the weights themselves, as 1,0.63,0.5,...",
+    )(command)
 
 
 def parse_bias(text: str) -> str | list[float]:
@@ -85,7 +125,9 @@ def parse_bias(text: str) -> str | list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise click.UsageError(f"--position-bias {text!r}: expected a method or numbers like 1,0.63,0.5") from None
+        raise click.UsageError(
+            f"--position-bias {text!r}: expected a method or numbers like 1,0.63,0.5"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -137,7 +179,7 @@ def count(paths: Sequence[str], how: Counting) -> Tally:
 
 def file_size(path: str) -> str:
     """Say how large a file is."""
-    size = float(os.path.getsize(path))
+    size = float(Path(path).stat().st_size)
     for unit in ("B", "KB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit != "MB" else f"{size:.1f} {unit}"

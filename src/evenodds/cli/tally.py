@@ -19,7 +19,7 @@ from evenodds.tally import Tally, group_name
 @counting_options
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def tally_command(logs: tuple[str, ...], out: str, force: bool, as_json: bool, **options: Any) -> None:
-    """Count LOGS into a tally: a small file that is all the other commands need.
+    r"""Count LOGS into a tally: a small file that is all the other commands need.
 
     Logs are Parquet, CSV or Arrow files, globs or folders. Days and shards are counted apart and
     merged later; for that they must share their score cells:
@@ -36,10 +36,16 @@ def tally_command(logs: tuple[str, ...], out: str, force: bool, as_json: bool, *
 @click.command("merge")
 @click.argument("tallies", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @output_options("the sum")
-@click.option("--half-life", type=float, help="Weigh older tallies down: half for every so many tallies of age; the last one counts fully.")
+@click.option(
+    "--half-life",
+    type=float,
+    help="Weigh older tallies down: half for every so many tallies of age; the last one counts fully.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
-def merge_command(tallies: tuple[str, ...], out: str, force: bool, half_life: float | None, as_json: bool) -> None:
-    """Add TALLIES up, oldest first. Merging is exact: the same as counting all rows at once.
+def merge_command(
+    tallies: tuple[str, ...], out: str, force: bool, half_life: float | None, as_json: bool
+) -> None:
+    r"""Add TALLIES up, oldest first. Merging is exact: the same as counting all rows at once.
 
     \b
       evenodds merge day1.tally day2.tally day3.tally -o recent.tally --half-life 7
@@ -56,11 +62,25 @@ def merge_command(tallies: tuple[str, ...], out: str, force: bool, half_life: fl
 
 def _write(tally: Tally, out: str, force: bool, as_json: bool) -> None:
     tally.save(out, overwrite=force)
-    groups = {group_name(g): float(n) for g, n in zip(tally.groups, tally.counts.sum(axis=(1, 2, 3)), strict=True)}
+    groups = {
+        group_name(g): float(n) for g, n in zip(tally.groups, tally.counts.sum(axis=(1, 2, 3)), strict=True)
+    }
     positives = float(tally.counts[:, 1:].sum())
     if as_json:
-        print_json({"out": out, "rows": tally.rows, "positives": positives, "groups": groups, "cells": tally.grid.cells, "positions": int(tally.counts.shape[2]), "grid": tally.grid.fingerprint})
+        print_json(
+            {
+                "out": out,
+                "rows": tally.rows,
+                "positives": positives,
+                "groups": groups,
+                "cells": tally.grid.cells,
+                "positions": int(tally.counts.shape[2]),
+                "grid": tally.grid.fingerprint,
+            }
+        )
         return
     listed = ", ".join(f"{name} {count:,.0f}" for name, count in groups.items())
-    click.echo(f"wrote {out}: {tally.rows:,} rows, {positives:,.0f} positives, {tally.grid.cells:,} cells ({file_size(out)})")
+    click.echo(
+        f"wrote {out}: {tally.rows:,} rows, {positives:,.0f} positives, {tally.grid.cells:,} cells ({file_size(out)})"
+    )
     click.echo(f"groups: {listed}")

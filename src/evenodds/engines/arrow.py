@@ -7,7 +7,7 @@ the rest of the log is read on so that all problems are reported together.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Codes = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Counts = npt.NDArray[Any]  # whole numbers, or floats where rows carry weights
 
 LABELS = 2
 FOLDS = 20
@@ -49,7 +49,13 @@ class Problems:
 
     found: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def add(self, what: str, where: npt.NDArray[np.bool_], first_row: int, values: npt.NDArray[np.generic] | None = None) -> None:
+    def add(
+        self,
+        what: str,
+        where: npt.NDArray[np.bool_],
+        first_row: int,
+        values: npt.NDArray[np.generic] | None = None,
+    ) -> None:
         """Record the rows of a batch at which `where` holds."""
         hits = np.flatnonzero(where)
         if hits.size == 0:
@@ -89,7 +95,9 @@ class Counter:
         self._positions = 1 if roles.position is None else min(64, depth + 2)
         self._weighted = roles.weight is not None
         self._low, self._high = np.inf, -np.inf
-        self._held: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Codes | None, npt.NDArray[np.float64] | None]] = []
+        self._held: list[
+            tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Codes | None, npt.NDArray[np.float64] | None]
+        ] = []
         self._held_rows = 0
         kind = np.float64 if self._weighted else np.int64
         self._counts: Counts = np.zeros((0, self._positions, grid.cells), kind)
@@ -106,7 +114,9 @@ class Counter:
             return
         first_row = self.rows
         self.rows += rows
-        missing = [name for name in self.roles.counted() if name != self.roles.swap and batch.column(name).null_count]
+        missing = [
+            name for name in self.roles.counted() if name != self.roles.swap and batch.column(name).null_count
+        ]
         for name in missing:
             nulls = batch.column(name).is_null().to_numpy(zero_copy_only=False)
             self.problems.add(f"null in column {name!r}", nulls, first_row)
@@ -115,7 +125,9 @@ class Counter:
         score = _numbers(batch.column(self.roles.score)).astype(np.float64, copy=False)
         low, high = float(score.min()), float(score.max())
         if not (np.isfinite(low) and np.isfinite(high)):  # NaN travels through min and max
-            self.problems.add(f"NaN or infinite score in column {self.roles.score!r}", ~np.isfinite(score), first_row, score)
+            self.problems.add(
+                f"NaN or infinite score in column {self.roles.score!r}", ~np.isfinite(score), first_row, score
+            )
         label = self._label(batch, first_row)
         position = self._position(batch, first_row)
         weight = self._weight(batch, first_row)
@@ -150,7 +162,9 @@ class Counter:
             groups=groups,
             counts=self._counts.reshape(*shape, self.grid.cells),
             squares=self._squares.reshape(shape),
-            folds=None if self.roles.query is None else self._folds.reshape(*shape, FOLDS, self._coarse_cells),
+            folds=None
+            if self.roles.query is None
+            else self._folds.reshape(*shape, FOLDS, self._coarse_cells),
             swaps=self._swaps,
             score_range=(self._low, self._high),
             rows=self.rows,
@@ -166,14 +180,25 @@ class Counter:
         for present in np.flatnonzero(np.bincount(packed, minlength=lookup.size)):
             places = np.unravel_index(present, sizes)
             name = tuple(values[int(place)] for (_, values), place in zip(columns, places, strict=True))
+            if None in name:  # a dictionary may hold null as a value
+                column = self.roles.group[name.index(None)]
+                self.problems.add(f"null in column {column!r}", packed == present, self.rows - batch.num_rows)
+                continue
             lookup[present] = self._names.setdefault(name, len(self._names))
         self._make_room(self._positions)
-        return cast("npt.NDArray[np.int32]", lookup[packed])
+        return lookup[packed]
 
     def _label(self, batch: pa.RecordBatch, first_row: int) -> npt.NDArray[np.int32]:
         label = _numbers(batch.column(self.roles.label))
-        if label.dtype != np.bool_ and not (label.min() >= 0 and label.max() < LABELS and (label.dtype.kind in "iu" or not np.any(label % 1))):
-            self.problems.add(f"label outside {{0, 1}} in column {self.roles.label!r}", ~np.isin(label, (0, 1)), first_row, label)
+        if label.dtype != np.bool_ and not (
+            label.min() >= 0 and label.max() < LABELS and (label.dtype.kind in "iu" or not np.any(label % 1))
+        ):
+            self.problems.add(
+                f"label outside {{0, 1}} in column {self.roles.label!r}",
+                ~np.isin(label, (0, 1)),
+                first_row,
+                label,
+            )
             return np.zeros(batch.num_rows, np.int32)
         return label.astype(np.int32)
 
@@ -183,11 +208,22 @@ class Counter:
         position = _numbers(batch.column(self.roles.position))
         name = self.roles.position
         if position.dtype.kind == "f":
-            self.problems.add(f"position not a whole number in column {name!r}", ~(position % 1 == 0), first_row, position)
+            self.problems.add(
+                f"position not a whole number in column {name!r}", ~(position % 1 == 0), first_row, position
+            )
         first = self.first_position or 0
         if position.min() < first:
-            expected = f"expected {first} or more" if self.first_position is not None else "positions start at 0 or 1"
-            self.problems.add(f"position below the first in column {name!r}, {expected},", position < first, first_row, position)
+            expected = (
+                f"expected {first} or more"
+                if self.first_position is not None
+                else "positions start at 0 or 1"
+            )
+            self.problems.add(
+                f"position below the first in column {name!r}, {expected},",
+                position < first,
+                first_row,
+                position,
+            )
         if self.problems.found:
             return None
         # Positions past the depth share the last slot.
@@ -198,24 +234,40 @@ class Counter:
             return None
         weight = _numbers(batch.column(self.roles.weight)).astype(np.float64, copy=False)
         wrong = ~((weight >= 0) & (weight < np.inf))
-        self.problems.add(f"negative or infinite weight in column {self.roles.weight!r}", wrong, first_row, weight)
+        self.problems.add(
+            f"negative or infinite weight in column {self.roles.weight!r}", wrong, first_row, weight
+        )
         return weight
 
-    def _swap(self, batch: pa.RecordBatch, position: npt.NDArray[np.int32] | None, first_row: int) -> npt.NDArray[np.int64] | None:
+    def _swap(
+        self, batch: pa.RecordBatch, position: npt.NDArray[np.int32] | None, first_row: int
+    ) -> npt.NDArray[np.int64] | None:
         if self.roles.swap is None or position is None:
             return None
         column = batch.column(self.roles.swap)
-        upper = np.where(column.is_null().to_numpy(zero_copy_only=False), -1, _numbers(column.fill_null(-1))).astype(np.int64)
+        upper = np.where(
+            column.is_null().to_numpy(zero_copy_only=False), -1, _numbers(column.fill_null(-1))
+        ).astype(np.int64)
         wrong = (upper >= 0) & (upper <= self.depth) & (position != upper) & (position != upper + 1)
-        self.problems.add(f"position neither the pair's upper one nor the next in column {self.roles.swap!r}", wrong, first_row, upper)
+        self.problems.add(
+            f"position neither the pair's upper one nor the next in column {self.roles.swap!r}",
+            wrong,
+            first_row,
+            upper,
+        )
         return upper
 
     def _count_swaps(
-        self, upper: Codes, position: npt.NDArray[np.int32], label: npt.NDArray[np.int32], fold: Codes | None, weight: npt.NDArray[np.float64] | None
+        self,
+        upper: Codes,
+        position: npt.NDArray[np.int32],
+        label: npt.NDArray[np.int32],
+        fold: Codes | None,
+        weight: npt.NDArray[np.float64] | None,
     ) -> None:
         used = (upper >= 0) & (upper < self.depth)
         fold = np.zeros_like(upper) if fold is None else fold
-        key = ((fold * (self.depth + 2) + upper) * 2 + (position - upper)) * LABELS + label
+        key: Codes = ((fold * (self.depth + 2) + upper) * 2 + (position - upper)) * LABELS + label
         swaps = cast("Counts", self._swaps)
         swaps += _count(key[used], None if weight is None else weight[used], swaps.size).reshape(swaps.shape)
 
@@ -246,8 +298,14 @@ class Counter:
             return
         base = np.concatenate([held[0] for held in self._held]).astype(np.int64)
         cell = np.concatenate([held[1] for held in self._held])
-        weight = np.concatenate([cast("npt.NDArray[np.float64]", held[3]) for held in self._held]) if self._weighted else None
-        self._counts += _count(base * self.grid.cells + cell, weight, self._counts.size).reshape(self._counts.shape)
+        weight = (
+            np.concatenate([cast("npt.NDArray[np.float64]", held[3]) for held in self._held])
+            if self._weighted
+            else None
+        )
+        self._counts += _count(base * self.grid.cells + cell, weight, self._counts.size).reshape(
+            self._counts.shape
+        )
         squared = None if weight is None else weight * weight
         self._squares += _count(base, squared, self._squares.size).reshape(self._squares.shape)
         if self.roles.query is not None:
@@ -261,24 +319,24 @@ class Counter:
 
 
 def _count(keys: Codes, weight: npt.NDArray[np.float64] | None, size: int) -> Counts:
-    return cast("Counts", np.bincount(keys, weights=weight, minlength=size))
+    return np.bincount(keys, weights=weight, minlength=size)
 
 
 def _padded(array: Counts, axis: int, size: int) -> Counts:
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, max(0, size - array.shape[axis]))
-    return cast("Counts", np.pad(array, widths)) if widths[axis][1] else array
+    return np.pad(array, widths) if widths[axis][1] else array
 
 
-def _numbers(column: pa.Array) -> npt.NDArray[np.generic]:
+def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     import pyarrow as pa
 
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
-    return cast("npt.NDArray[np.generic]", column.to_numpy(zero_copy_only=False))
+    return column.to_numpy(zero_copy_only=False)
 
 
-def _dictionary(column: pa.Array) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _dictionary(column: pa.Array) -> tuple[npt.NDArray[np.int32], list[Any]]:
     """Return codes and the names they stand for."""
     import pyarrow as pa
 
@@ -297,4 +355,4 @@ def _folds(column: pa.Array) -> Codes:
     if pa.types.is_integer(column.type):
         return fold_of(column.to_numpy(zero_copy_only=False), FOLDS)
     codes, texts = _dictionary(column)
-    return cast("Codes", fold_of(texts, FOLDS)[codes])
+    return fold_of(texts, FOLDS)[codes]

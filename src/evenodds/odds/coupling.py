@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from evenodds.odds.problem import Floats
+from evenodds.errors import EvenoddsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from evenodds.odds.problem import Floats
 
 Ints = npt.NDArray[np.int64]
 
-_GRID = 2.0**52
+GRID = 2.0**52  # masses are whole multiples of 1 / GRID, so that their sums are exact
 _SLIVER = 1e-14  # mass (of a total of 2) below which a piece of a bin is rounding, not a piece
 _NOISE = 1e-15  # rounding error of a moment: windows keep to the left by as much
 _TOUCH = 1e-15  # distance from hull to target, in mass, at which they meet
@@ -44,10 +47,10 @@ class Line(NamedTuple):
 def lay_out(given: Floats) -> Line:
     """Lay a group's bins, shape (2, K), out by likelihood ratio; bins without mass are left out.
 
-    Masses are rounded to multiples of 2**-52 and the largest bin takes the rest, so that running
-    sums are exact in any order: where a group sets the frontier, the two curves meet to the bit.
+    Masses are rounded to the grid and the largest bin takes the rest, so that running sums are
+    exact in any order: where a group sets the frontier, the two curves meet to the bit.
     """
-    source = np.rint(given / given.sum(axis=1, keepdims=True) * _GRID) / _GRID
+    source = np.rint(given / given.sum(axis=1, keepdims=True) * GRID) / GRID
     largest = source.argmax(axis=1)
     source[[0, 1], largest] += 1.0 - source.sum(axis=1)
     mass = source.sum(axis=0)
@@ -58,12 +61,6 @@ def lay_out(given: Floats) -> Line:
     np.cumsum(mass[held[order]], out=edges[1:])
     np.cumsum(source[1, held[order]], out=heights[1:])
     return Line(edges, heights, slopes[order], held[order])
-
-
-def _lay_target(target: Floats) -> tuple[Floats, Floats]:
-    """Return the target bins' mass and moment."""
-    share = target / target.sum(axis=1, keepdims=True)
-    return share.sum(axis=0), share[1]
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
@@ -102,10 +99,10 @@ def _cut(line: Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
         Interval i is [starts[i], starts[i + 1]), the last one ends with the line; it goes to owners[i].
     """
     knots, values = line.edges.tolist(), line.heights.tolist()
-    slopes, total, last = line.slopes.tolist(), knots[-1], line.bins.size - 1
+    slopes, total, last = line.slopes.tolist(), knots[-1], line.bins.size
 
     def height(x: float) -> float:
-        i = min(bisect_right(knots, x) - 1, last)
+        i = bisect_right(knots, x, 1, last) - 1
         return float(values[i] + (x - knots[i]) * slopes[i])
 
     pieces: list[tuple[float, float, int]] = []
@@ -139,8 +136,10 @@ def _cut(line: Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
         if stack:
             a, b = stack.pop()
 
-            def surplus(s: float, b: float = b, need: float = need, short: float = short) -> float:
-                return short + height(b) - height(b - s) + height(rho + need - s)
+            def surplus(
+                s: float, b: float = b, end: float = rho + need, gathered: float = short + height(b)
+            ) -> float:
+                return gathered - height(b - s) + height(end - s)
 
             share = _root(surplus, max(0.0, need - (total - rho)), min(b - a, need))
             if share < b - a:
@@ -165,22 +164,15 @@ def _overlaps(line: Line, starts: Floats, owners: Ints) -> tuple[Ints, Ints, Flo
     return stretch, owner, np.diff(cuts)
 
 
-def _rows(
-    bins: Ints, targets: Ints, mass: Floats, shape: tuple[int, int], spare: Ints | None
-) -> sparse.csr_array:
-    """Turn flows into rows that sum to 1; bins without flow go to `spare`, or do as their neighbour does."""
+def _rows(bins: Ints, targets: Ints, mass: Floats, shape: tuple[int, int]) -> sparse.csr_array:
+    """Turn flows into rows that sum to 1; a bin without flow takes the row of the nearest that has some."""
     flow = sparse.coo_array((mass, (bins, targets)), shape=shape).tocsr()
-    flow.sum_duplicates()
-    flow.data /= np.repeat(np.add.reduceat(flow.data, flow.indptr[:-1][np.diff(flow.indptr) > 0]),
-                           np.diff(flow.indptr)[np.diff(flow.indptr) > 0])
-    solid = np.flatnonzero(np.diff(flow.indptr))
+    total = flow.sum(axis=1)
+    flow.data /= np.repeat(total, np.diff(flow.indptr))
+    solid = np.flatnonzero(total)
     if solid.size == shape[0]:
         return flow
     every = np.arange(shape[0])
-    if spare is not None:
-        empty = np.setdiff1d(every, solid)
-        single = sparse.coo_array((np.ones(empty.size), (empty, spare[empty])), shape=shape)
-        return sparse.csr_array(flow + single)
     above = np.minimum(np.searchsorted(solid, every), solid.size - 1)
     below = np.maximum(above - 1, 0)
     nearest = np.where(np.abs(solid[above] - every) < np.abs(every - solid[below]), above, below)
@@ -207,16 +199,8 @@ def couple(given: Floats, target: Floats) -> sparse.csr_array:
     [[1.0], [1.0]]
     """
     line = lay_out(given)
-    stretch, owner, mass = _overlaps(line, *_cut(line, *_lay_target(target)))
-    return _rows(line.bins[stretch], owner, mass, (given.shape[1], target.shape[1]), None)
-
-
-class Moved(NamedTuple):
-    """A group's kernel of least movement, and how sure that is."""
-
-    rows: sparse.csr_array
-    movement: float
-    gap: float  # movement less a proven lower bound
+    stretch, owner, mass = _overlaps(line, *_cut(line, target.sum(axis=0), target[1]))
+    return _rows(line.bins[stretch], owner, mass, (given.shape[1], target.shape[1]))
 
 
 def least_movement(
@@ -226,9 +210,9 @@ def least_movement(
     cost: Floats,
     *,
     tolerance: float = 1e-9,
-    time_limit: float | None = None,
-) -> Moved:
-    r"""Return the kernel with ``given @ rows = target`` that moves least.
+    time_limit: float = np.inf,
+) -> tuple[sparse.csr_array, float]:
+    r"""Return the kernel with ``given @ rows = target`` that moves least, and a lower bound of its movement.
 
     .. math:: \min_P \sum_{k,t} v_k c_{kt} P_{kt} \text{ s.t. } \sum_t P_{kt} = 1,\;
               \sum_k p_{yk} P_{kt} = q_{yt},\; P \ge 0
@@ -249,14 +233,17 @@ def least_movement(
     tolerance
         Stop when movement and bound differ by this part of the movement.
     time_limit
-        Seconds after which no more columns are priced in; the gap says what that may have cost.
+        Seconds after which no more columns are priced in; the bound says what that may have cost.
     """
-    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
+    deadline = time.monotonic() + time_limit
     line = lay_out(given)
-    masses, moments = _lay_target(target)
-    weight = visits / np.maximum((given / given.sum(axis=1, keepdims=True)).sum(axis=0), 1e-300)
-    found: list[tuple[Ints, Ints, Floats]] = []
-    bound = 0.0
+    masses, moments = target.sum(axis=0), target[1]
+    weight = np.zeros(visits.size)
+    weight[line.bins] = visits[line.bins] / np.diff(line.edges)
+    empty = np.setdiff1d(np.arange(visits.size), line.bins)
+    cheapest = cost[empty].argmin(axis=1)
+    found: list[tuple[Ints, Ints, Floats]] = [(empty, cheapest, np.ones(empty.size))]
+    bound = float(visits[empty] @ cost[empty, cheapest])
     for part, first, stop in _blocks(line, masses, moments):
         price = weight[part.bins, None] * cost[part.bins, first:stop]
         wanted = masses[first:stop], moments[first:stop]
@@ -264,13 +251,7 @@ def least_movement(
         found.append((part.bins[stretch], owner + first, flow))
         bound += proven
     bins, owners, flow = (np.concatenate(column) for column in zip(*found, strict=True))
-    cheapest: Ints = cost.argmin(axis=1)
-    rows = _rows(bins, owners, flow, cost.shape, cheapest)
-    entries = rows.tocoo()
-    movement = float((visits[entries.row] * cost[entries.row, entries.col] * entries.data).sum())
-    empty = np.setdiff1d(np.arange(visits.size), line.bins)
-    bound += float((visits[empty] * cost[empty, cheapest[empty]]).sum())
-    return Moved(rows, movement, max(movement - bound, 0.0))
+    return _rows(bins, owners, flow, cost.shape), bound
 
 
 def _blocks(line: Line, masses: Floats, moments: Floats) -> Iterator[tuple[Line, int, int]]:
@@ -309,7 +290,7 @@ def _transport(
     if masses.size == 1 or mass.size == 1:
         return *start, float((price[start[:2]] * start[2]).sum())
     scale = float(mass @ price.mean(axis=1)) / float(mass.sum()) or 1.0
-    master = _Master(mass, part.slopes, masses, moments / masses, price / scale)
+    master = _Master(mass, part.slopes, masses, moments / masses, price / scale, deadline)
     stretch, owner, flow, bound = master.solve(start[0], start[1], tolerance, deadline)
     sent = np.bincount(stretch, weights=flow, minlength=mass.size)
     flow *= np.divide(mass, sent, out=np.zeros(mass.size), where=sent > 0.0)[stretch]
@@ -324,30 +305,39 @@ def _transport(
 class _Master:
     """The transport problem over some of its columns: flow from stretch k to target t."""
 
-    def __init__(self, mass: Floats, X: Floats, masses: Floats, Y: Floats, price: Floats) -> None:
+    def __init__(
+        self, mass: Floats, X: Floats, masses: Floats, Y: Floats, price: Floats, deadline: float
+    ) -> None:
+        import highspy
+
         self.mass, self.X, self.masses, self.Y, self.price = mass, X, masses, Y, price
         # The solver's tolerances are absolute, so everything is brought near 1: mass, the columns of
         # bins that are thin, and the differences of posteriors.
         self.unit = mass.size / float(mass.sum())
         self.thin = np.clip(1.0 / np.sqrt(mass * self.unit), 1.0, 1e8)
-        self.lever = 1.0 / float(np.abs(X[[0, -1], None] - Y).max())
+        self.lever = 1.0 / max(float(np.abs(X[[0, -1], None] - Y).max()), 1e-4)
         self.has = np.zeros(price.shape, dtype=np.bool_)
-        self.columns = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-        self.highs = highspy.Highs()
+        self.columns: tuple[Ints, Ints] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        build: Any = highspy.Highs  # has no annotations
+        self.highs = build()
         for option, value in (
             ("output_flag", False),
-            ("threads", 1),
             ("simplex_strategy", 4),  # primal: new columns leave the basis feasible
             ("primal_feasibility_tolerance", 1e-9),
             ("dual_feasibility_tolerance", 1e-9),
+            ("time_limit", max(deadline - time.monotonic(), 0.0)),
         ):
             if self.highs.setOptionValue(option, value) != highspy.HighsStatus.kOk:
-                raise RuntimeError(f"HiGHS refused {option} = {value}")
+                raise EvenoddsError(f"HiGHS refused the option {option}={value}")
+        self.optimal = highspy.HighsModelStatus.kOptimal
         rows = highspy.HighsLp()
         rows.num_row_ = mass.size + 2 * masses.size
-        rows.row_lower_ = rows.row_upper_ = np.concatenate(
-            [mass * self.unit * self.thin, masses * self.unit, np.zeros(masses.size)]
-        )
+        sums = np.concatenate([mass * self.unit * self.thin, masses * self.unit, np.zeros(masses.size)])
+        # The last of the masses and moments follow from the others, up to rounding: one row each is free.
+        free = mass.size + int(masses.argmax()) + np.array([0, masses.size])
+        bounds = np.stack([sums, sums])
+        bounds[:, free] = [[-np.inf], [np.inf]]
+        rows.row_lower_, rows.row_upper_ = bounds
         self.highs.passModel(rows)
 
     def add(self, k: Ints, t: Ints) -> None:
@@ -357,7 +347,9 @@ class _Master:
         self.columns = (np.concatenate([self.columns[0], k]), np.concatenate([self.columns[1], t]))
         index = np.column_stack([k, K + t, K + T + t]).astype(np.int32).ravel()
         small = 1.0 / self.thin[k]
-        value = np.column_stack([np.ones(k.size), small, small * self.lever * (self.X[k] - self.Y[t])]).ravel()
+        value = np.column_stack(
+            [np.ones(k.size), small, small * self.lever * (self.X[k] - self.Y[t])]
+        ).ravel()
         starts = np.arange(0, index.size, 3, dtype=np.int32)
         self.highs.addCols(
             k.size, self.price[k, t] * small, np.zeros(k.size), np.full(k.size, np.inf),
@@ -377,15 +369,14 @@ class _Master:
         many = min(_PRICED, T)
         while True:
             self.highs.run()
-            if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            if self.highs.getModelStatus() != self.optimal:
                 break
             solution = self.highs.getSolution()
             flow = np.maximum(np.array(solution.col_value), 0.0) / (self.unit * self.thin[self.columns[0]])
             total = float((flow * self.price[self.columns]).sum())
             if total - bound <= tolerance * (total + 1e-3 * self.mass.sum()) or time.monotonic() > deadline:
                 break
-            dual = np.array(solution.row_dual)
-            slack, lift, tilt = np.split(dual, [K, K + T])
+            slack, lift, tilt = np.split(np.array(solution.row_dual), [K, K + T])
             slack, tilt = slack * self.thin, tilt * self.lever
             fresh = self.price - lift - tilt * (self.X[:, None] - self.Y) - slack[:, None]
             # Halfway to the best multipliers so far first: the solver's own ones swing (Wentges 1997).

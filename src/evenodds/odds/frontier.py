@@ -14,20 +14,19 @@ that makes vertical and horizontal stretches plain slopes of 1 and -1 and leaves
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from evenodds.errors import SettingsError, TallyError
-from evenodds.odds.coupling import couple, lay_out, least_movement
+from evenodds.odds.coupling import GRID, couple, lay_out, least_movement
 from evenodds.odds.problem import Floats, Kernel, OddsProblem
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _BEND = 4e-15  # height of a vertex over the chord of its neighbours that rounding can make
-_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -120,9 +119,7 @@ class _Curve(NamedTuple):
         return 0.5 + 0.5 * float(np.trapezoid(self.height, self.along))
 
 
-def find_frontier(
-    problem: OddsProblem, *, loss: float = 1e-7, max_targets: int | None = None
-) -> Frontier:
+def find_frontier(problem: OddsProblem, *, loss: float = 1e-7, max_targets: int | None = None) -> Frontier:
     """Return the best ROC curve that all groups can share: the minimum of their hulls.
 
     A group whose scores rank its own positives below its negatives has a hull above the diagonal
@@ -145,9 +142,9 @@ def find_frontier(
     >>> given = np.array([[[0.5, 0.5], [0.25, 0.75]], [[0.75, 0.25], [0.5, 0.5]]])
     >>> frontier = find_frontier(OddsProblem(given, np.full((2, 2), 0.25), np.zeros((2, 2))))
     >>> frontier.false_positive_rate.tolist(), frontier.true_positive_rate.tolist()
-    ([0.0, 0.25, 0.5, 1.0], [0.0, 0.5, 0.75, 1.0])
+    ([0.0, 0.4, 1.0], [0.0, 0.6, 1.0])
     >>> frontier.price.round(5).tolist()
-    [0.0, 0.0]
+    [0.025, 0.025]
     """
     _check(problem, loss, max_targets)
     given = problem.given / problem.given.sum(axis=2, keepdims=True)
@@ -157,18 +154,16 @@ def find_frontier(
         shared = _lower(shared, hull)
     shared = _tidy(shared)
     kept = _simplify(shared, loss, max_targets)
-    false, true = (kept.along - kept.height) / 2.0, (kept.along + kept.height) / 2.0
-    false[false < _ROUNDING], true[true > 1.0 - _ROUNDING] = 0.0, 1.0
-    false = np.maximum.accumulate(np.minimum(false, 1.0))
-    true = np.maximum.accumulate(np.minimum(true, 1.0))
-    raw = np.array([_raw_auc(group) for group in given])
+    rates = np.stack([kept.along - kept.height, kept.along + kept.height]) / 2.0
+    rates = np.rint(rates * GRID) / GRID  # bins lie on this grid already; now crossings do too
+    false, true = np.maximum.accumulate(np.clip(rates, 0.0, 1.0), axis=1)
     return Frontier(
         false_positive_rate=false,
         true_positive_rate=true,
         auc=float(np.trapezoid(true, false)),
         exact_auc=shared.auc,
         own_auc=np.array([hull.auc for hull in hulls]),
-        raw_auc=raw,
+        raw_auc=np.array([_raw_auc(group) for group in given]),
     )
 
 
@@ -201,16 +196,26 @@ def reach(
         raise SettingsError(f"cost must be finite, not negative and of shape {shape}, got shape {cost.shape}")
     if cost is None or shape[0] * shape[1] > affordable_columns:
         kernel = Kernel(tuple(couple(given, target) for given in problem.given), target)
-        movement = None if cost is None else _movement(problem.visits, kernel.rows, cost)
+        movement = None if cost is None else _movement(problem, kernel, cost)
         return FrontierSolution(frontier, kernel, "coupling", movement, None)
-    end = None if time_limit is None else time.monotonic() + time_limit
-    moved = []
-    for i, (given, visits) in enumerate(zip(problem.given, problem.visits, strict=True)):
-        share = None if end is None else (end - time.monotonic()) / (problem.groups - i)
-        moved.append(least_movement(given, visits, target, cost, time_limit=share))
-    kernel = Kernel(tuple(each.rows for each in moved), target)
-    movement = sum(each.movement for each in moved)
-    return FrontierSolution(frontier, kernel, "least movement", movement, sum(each.gap for each in moved))
+    end = np.inf if time_limit is None else time.monotonic() + time_limit
+    rows, bound = [], 0.0
+    for left, given, visits in zip(range(problem.groups, 0, -1), problem.given, problem.visits, strict=True):
+        share = (end - time.monotonic()) / left
+        own, proven = least_movement(given, visits, target, cost, time_limit=share)
+        rows.append(own)
+        bound += proven
+    kernel = Kernel(tuple(rows), target)
+    movement = _movement(problem, kernel, cost)
+    return FrontierSolution(frontier, kernel, "least movement", movement, max(movement - bound, 0.0))
+
+
+def _movement(problem: OddsProblem, kernel: Kernel, cost: Floats) -> float:
+    total = 0.0
+    for visits, rows in zip(problem.visits, kernel.rows, strict=True):
+        entries = rows.tocoo()
+        total += float((visits[entries.row] * cost[entries.row, entries.col] * entries.data).sum())
+    return total
 
 
 def solve_frontier(
@@ -272,14 +277,6 @@ def _check(problem: OddsProblem, loss: float, max_targets: int | None) -> None:
             f"group {group} has no distribution over bins given label {label}",
             hint="every group needs positives and negatives",
         )
-
-
-def _movement(visits: Floats, rows: tuple[sparse.csr_array, ...], cost: Floats) -> float:
-    total = 0.0
-    for share, matrix in zip(visits, rows, strict=True):
-        entries = matrix.tocoo()
-        total += float((share[entries.row] * cost[entries.row, entries.col] * entries.data).sum())
-    return total
 
 
 def _raw_auc(given: Floats) -> float:
@@ -356,18 +353,21 @@ def _simplify(curve: _Curve, loss: float, max_targets: int | None) -> _Curve:
 
 def _walk(along: list[float], height: list[float], area: list[float], bound: float) -> list[int]:
     """Return vertices such that each chord loses at most `bound` of AUC and is as long as can be."""
-    last, at, step = len(along) - 1, [0], 1
+    last = len(along) - 1
 
     def lost(start: int, stop: int) -> float:
         chord = 0.25 * (along[stop] - along[start]) * (height[start] + height[stop])
         return area[stop] - area[start] - chord
 
+    at, step = [0], 1
     while at[-1] < last:
         start = at[-1]
-        near, far = start + 1, min(start + 2 * step, last) + 1
+        near, far = start + 1, min(start + 2 * step, last) + 1  # near will do, far may not
         while far <= last and lost(start, far - 1) <= bound:
             near, far = far - 1, min(2 * far - start, last) + 1
-        found = bisect_right(range(near + 1, far), bound, key=lambda stop, start=start: lost(start, stop))
-        step = near + found - start
-        at.append(near + found)
+        while far - near > 1:
+            middle = (near + far) // 2
+            near, far = (middle, far) if lost(start, middle) <= bound else (near, middle)
+        step = near - start
+        at.append(near)
     return at

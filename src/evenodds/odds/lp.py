@@ -112,7 +112,7 @@ class Answer:
 
 
 def solve_with_highs(
-    program: Program, *, method: Literal["simplex", "ipx"] = "simplex", time_limit: float
+    program: Program, *, method: Literal["simplex", "ipx"] = "ipx", time_limit: float
 ) -> Answer | None:
     """Solve a program that is known to be feasible; None if the time was too short for a feasible point."""
     import highspy

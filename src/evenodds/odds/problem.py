@@ -76,5 +76,7 @@ class Kernel:
         total = 0.0
         for visits, rows in zip(problem.visits, self.rows, strict=True):
             entries = rows.tocoo()
-            total += float((visits[entries.row] * problem.cost[entries.row, entries.col] * entries.data).sum())
+            total += float(
+                (visits[entries.row] * problem.cost[entries.row, entries.col] * entries.data).sum()
+            )
         return total

@@ -81,7 +81,9 @@ def position_bias(
         return PositionBias("none", np.array([0]), np.ones(1), np.zeros(1), notes=(note,))
     blocks = blocks_of(tally)
     if method == "none" or blocks.count == 1:
-        notes = blocks.notes if method == "none" else (*blocks.notes, "too few positives to tell positions apart")
+        notes = (
+            blocks.notes if method == "none" else (*blocks.notes, "too few positives to tell positions apart")
+        )
         size = blocks.positions.size
         return PositionBias("none", blocks.positions, np.ones(size), np.zeros(size), notes=notes)
     if method == "swaps":
@@ -128,7 +130,10 @@ def _goodness(tally: Tally, blocks: Blocks) -> Any:
 
 
 def _scatter(tally: Tally) -> tuple[float, float]:
-    sums = tally.counts.sum(axis=(0, 2, 3), dtype=np.float64), tally.squares.sum(axis=(0, 2), dtype=np.float64)
+    sums = (
+        tally.counts.sum(axis=(0, 2, 3), dtype=np.float64),
+        tally.squares.sum(axis=(0, 2), dtype=np.float64),
+    )
     negative = sums[1][0] / sums[0][0] if sums[0][0] > 0 else 1.0
     return float(negative), float(sums[1][1:].sum() / sums[0][1:].sum())
 
@@ -142,7 +147,9 @@ def _adjacent(tally: Tally, blocks: Blocks, cells: int, truncate: int, cap: floa
     folds = folds_of(tally, blocks, wanted)
     groups = len(tally.groups)
     pooled = tuple(part.reshape(part.shape[0], groups, -1, blocks.count).sum(axis=1) for part in folds)
-    errors = _jackknife(cast("tuple[Floats, Floats]", pooled), lambda y, n: adjacent.estimate(y, n, kept, cap))
+    errors = _jackknife(
+        cast("tuple[Floats, Floats]", pooled), lambda y, n: adjacent.estimate(y, n, kept, cap)
+    )
     return _spread("adjacent", blocks, weights, errors, blocks.notes + _independence(tally))
 
 
@@ -174,7 +181,8 @@ def _swaps(tally: Tally, blocks: Blocks) -> PositionBias:
     weights, thin = swaps.estimate(by_fold.sum(axis=0), first, size)
     notes = blocks.notes
     if thin:
-        notes += (f"{len(thin)} pairs with fewer than {swaps.MIN_POSITIVES:.0f} positives in a slot: ratio 1, first at {thin[0]}",)
+        few = f"fewer than {swaps.MIN_POSITIVES:.0f} positives"
+        notes += (f"{len(thin)} pairs with {few} in a slot count as equal, the first at position {thin[0]}",)
     if tally.folds is None:  # all swaps were counted in the first fold: Poisson errors of the rates
         positive = by_fold.sum(axis=0)[first : first + size - 1, :, 1]
         relative = np.divide(1.0, positive, out=np.zeros_like(positive), where=positive > 0).sum(axis=1)
@@ -196,7 +204,9 @@ def _given(method: object, tally: Tally) -> PositionBias:
         first = int(np.flatnonzero(rows)[0]) if rows.any() else 1
         positions = np.arange(first, first + weights.size)
     if weights.ndim != 1 or weights.size == 0 or not np.isfinite(weights).all() or not (weights > 0).all():
-        raise SettingsError("given position weights must be a list of numbers above 0, one a position from the first on")
+        raise SettingsError(
+            "given position weights must be a list of numbers above 0, one a position from the first on"
+        )
     return PositionBias("given", positions, weights / weights[0], np.zeros(weights.size))
 
 
@@ -215,10 +225,14 @@ def _jackknife(folds: tuple[Floats, Floats], estimate: Callable[[Floats, Floats]
 
 def _spread_of(left_out: Floats) -> Floats:
     count = len(left_out)
-    return cast("Floats", np.sqrt((count - 1) / count * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0)))
+    return cast(
+        "Floats", np.sqrt((count - 1) / count * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
+    )
 
 
 def _spread(
     method: str, blocks: Blocks, weights: Floats, errors: Floats, notes: tuple[str, ...], goodness: Any = None
 ) -> PositionBias:
-    return PositionBias(method, blocks.positions, weights[blocks.block], errors[blocks.block], goodness, notes)
+    return PositionBias(
+        method, blocks.positions, weights[blocks.block], errors[blocks.block], goodness, notes
+    )

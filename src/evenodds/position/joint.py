@@ -22,6 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 _RIDGE = 1e-3  # positives' worth of "no change from one position to the next"
 _LARGEST_STEP = 2.0
+_UNTHREADED = 200_000  # multiplications; OpenBLAS starts threads at 262,144
 
 
 def estimate(
@@ -63,8 +64,23 @@ def smoothing(positives: Floats, impressions: Floats, weights: Floats, positions
 def _information(impressions: Floats, theta: Floats, totals: Floats) -> tuple[Floats, Floats]:
     """Return expected positives by position, and minus the log likelihood's second derivative."""
     share = _shares(impressions, theta)
-    expected = totals @ share
-    return expected, np.diag(expected) - share.T @ (share * totals[:, None])
+    weighted = share * totals[:, None]
+    expected = weighted.sum(axis=0)
+    return expected, np.diag(expected) - _product(share, weighted)
+
+
+def _product(one: Floats, other: Floats) -> Floats:
+    """Return ``one.T @ other`` in slices too small for the linear algebra library to start threads.
+
+    Its threads wait for each other actively: on a machine with other work to do that made this
+    step fifty times slower.
+    """
+    rows, size = one.shape
+    count = max(1, rows * size * size // _UNTHREADED)
+    whole = rows // count * count
+    first, second = (part[:whole].reshape(count, -1, size) for part in (one, other))
+    product: Floats = np.matmul(first.swapaxes(1, 2), second).sum(axis=0) + one[whole:].T @ other[whole:]
+    return product
 
 
 def _ridge(size: int) -> Floats:
@@ -79,7 +95,9 @@ def _shares(impressions: Floats, theta: Floats) -> Floats:
     return share
 
 
-def goodness(positives: Floats, impressions: Floats, weights: Floats, scatter: tuple[float, float]) -> Goodness | None:
+def goodness(
+    positives: Floats, impressions: Floats, weights: Floats, scatter: tuple[float, float]
+) -> Goodness | None:
     """Test the model on well-filled (stratum, position) pairs.
 
     `scatter` is the mean squared weight over the mean weight of negatives and positives; without row

@@ -17,7 +17,9 @@ from evenodds.position import joint
 Floats = npt.NDArray[np.float64]
 
 
-def estimate(positives: Floats, impressions: Floats, *, stratify: bool, start: Floats | None = None) -> Floats:
+def estimate(
+    positives: Floats, impressions: Floats, *, stratify: bool, start: Floats | None = None
+) -> Floats:
     """Return w, within strata or over all."""
     if stratify:
         return joint.estimate(positives, impressions, start=start)

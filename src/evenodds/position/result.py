@@ -110,7 +110,9 @@ class PositionBias:
         lines = [f"position bias ({self.method})", "position  weight  std. error"]
         lines += [
             f"{position:>8}  {weight:6.4f}  {error:10.4f}"
-            for position, weight, error in zip(self.positions, self.weights, self.standard_errors, strict=True)
+            for position, weight, error in zip(
+                self.positions, self.weights, self.standard_errors, strict=True
+            )
         ]
         if self.goodness is not None:
             verdict = "fails" if self.goodness.fails else "not rejected"

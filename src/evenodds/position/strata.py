@@ -115,7 +115,9 @@ def folds_of(tally: Tally, blocks: Blocks, cells: int) -> tuple[Floats, Floats]:
 def _random_folds(tally: Tally, folds: int = 20) -> Floats:
     """Deal the rows of each coarse cell out to folds at random."""
     coarse = tally.grid.coarse(200)
-    counts = np.add.reduceat(tally.counts, np.flatnonzero(np.diff(coarse, prepend=-1)), axis=3).astype(np.float64)
+    counts = np.add.reduceat(tally.counts, np.flatnonzero(np.diff(coarse, prepend=-1)), axis=3).astype(
+        np.float64
+    )
     # With weights, deal out as many rows as the counts are worth, each of the mean weight.
     totals = tally.counts.sum(axis=3, dtype=np.float64)
     mean_weight = np.divide(tally.squares, totals, out=np.ones_like(totals), where=totals > 0)[..., None]
