@@ -19,7 +19,7 @@ from evenodds.errors import OutputError
     type=click.Path(),
     help="Folder for the log, tally and model.",
 )
-@click.option("--queries", type=int, default=20_000, show_default=True, help="Lists in the training log.")
+@click.option("--queries", type=int, default=100_000, show_default=True, help="Lists in the training log.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
 @click.option("--force", is_flag=True, help="Overwrite files in the folder.")
 def demo_command(out: str, queries: int, seed: int, force: bool) -> None:

@@ -267,7 +267,7 @@ class Counter:
     ) -> None:
         used = (upper >= 0) & (upper < self.depth)
         fold = np.zeros_like(upper) if fold is None else fold
-        key: Codes = ((fold * (self.depth + 2) + upper) * 2 + (position - upper)) * LABELS + label
+        key: npt.NDArray[Any] = ((fold * (self.depth + 2) + upper) * 2 + (position - upper)) * LABELS + label
         swaps = cast("Counts", self._swaps)
         swaps += _count(key[used], None if weight is None else weight[used], swaps.size).reshape(swaps.shape)
 

@@ -141,7 +141,7 @@ def find_frontier(problem: OddsProblem, *, loss: float = 1e-7, max_targets: int 
     --------
     >>> given = np.array([[[0.5, 0.5], [0.25, 0.75]], [[0.75, 0.25], [0.5, 0.5]]])
     >>> frontier = find_frontier(OddsProblem(given, np.full((2, 2), 0.25), np.zeros((2, 2))))
-    >>> frontier.false_positive_rate.tolist(), frontier.true_positive_rate.tolist()
+    >>> frontier.false_positive_rate.round(9).tolist(), frontier.true_positive_rate.round(9).tolist()
     ([0.0, 0.4, 1.0], [0.0, 0.6, 1.0])
     >>> frontier.price.round(5).tolist()
     [0.025, 0.025]

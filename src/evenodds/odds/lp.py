@@ -306,7 +306,7 @@ class _Newton:
 
 def interior_prices(
     sides: tuple[Side, ...], *, gap: float, deadline: float, corrections: int = 2, rounds: int = 150
-) -> tuple[Floats, float]:
+) -> tuple[Floats, float, tuple[Floats, ...]]:
     """Return prices whose lower bound is within `gap` of the optimum, or the best ones by the deadline.
 
     A primal-dual interior point method (Mehrotra's predictor and corrector, Gondzio's further
@@ -345,7 +345,7 @@ def interior_prices(
                 target += _step(_Newton(blocks), size, corrections)
             except (np.linalg.LinAlgError, ValueError):
                 break
-    return prices, bound
+    return prices, bound, tuple(block.flow for block in blocks)
 
 
 def _step(newton: _Newton, size: int, corrections: int) -> Floats:

@@ -32,6 +32,8 @@ Rows = tuple[sparse.csr_array, ...]
 WHOLE = 20_000  # columns up to which HiGHS gets the whole program
 COARSEST = 8_000  # columns at which coarsening stops
 NEAR = 6  # moves from each bin that enter a restricted program, besides the coarser kernel's
+FLOW = 1e-4
+FACE = 8
 ROUNDS = 25  # of pricing; two are usual
 TINY = 1e-12  # a probability below this is an error of the solver
 
@@ -283,14 +285,17 @@ def _refined(problem: OddsProblem, gap: float, deadline: float) -> tuple[Rows, f
 
 
 def _price(
-    sides: tuple[Side, ...], rows: Rows, inner: tuple[Floats, float], gap: float, deadline: float
+    sides: tuple[Side, ...], rows: Rows, inner: tuple[Floats, float, tuple[Floats,...]], gap: float, deadline: float
 ) -> tuple[Rows, Floats, float]:
     """Improve a kernel on few columns, adding those that prices near the best ones make cheap."""
-    best, bound = inner
+    best, bound, flows = inner
     columns = [
         np.union1d(_support(matrix, side), near)
         for matrix, side, near in zip(rows, sides, _nearest(sides, best), strict=True)
     ]
+    used = [flow > FLOW * side.mass[:, None] for flow, side in zip(flows, sides, strict=True)]
+    if sum(int(u.sum()) for u in used) < FACE * sum(side.bins.size for side in sides):
+        columns = [np.union1d(a, _columns_of(side)[u.ravel()]) for a, side, u in zip(columns, sides, used)]
     for _ in range(ROUNDS):
         solved = _solve_restricted(sides, columns, deadline)
         if solved is None:

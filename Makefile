@@ -1,0 +1,71 @@
+# Two targets need nothing but Python 3.11, make and the package index: make demo, make test.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types contracts bench bench-large figures example wheel lock format clean
+
+help:  ## print these targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# Locked and hashed; the package itself is installed in place, without fetching a build environment.
+.venv/run: requirements/run.lock pyproject.toml
+	@test -d .venv || $(PYTHON) -m venv .venv
+	@$(PIP) install --require-hashes -r requirements/run.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: requirements/dev.lock .venv/run
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@
+
+demo: .venv/run  ## run the main job: the paper's simulation, start to finish
+	@$(BIN)/evenodds demo --force
+
+test: .venv/dev  ## run the tests
+	@$(BIN)/pytest -q -n auto
+
+check: lint types contracts test  ## all that CI runs: lint, format, types, import contracts, tests
+
+lint: .venv/dev  ## ruff: rules and format
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: .venv/dev  ## mypy, strict
+	@$(BIN)/mypy
+
+contracts: .venv/dev  ## import-linter: which room may use which
+	@$(BIN)/lint-imports
+
+bench: .venv/run  ## one table of ratios, measured in one run
+	@$(BIN)/python bench/run.py
+
+bench-large: .venv/run  ## the same, with 50 million rows (needs 1 GB of disk)
+	@$(BIN)/python bench/run.py --large
+
+figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh lists, errors of w
+	@$(BIN)/python bench/fairness.py
+
+example: .venv/run  ## make the small log that ships
+	@$(BIN)/evenodds simulate -o examples/impressions.parquet --queries 1000 --seed 1 --force
+
+wheel: .venv/run  ## build the wheel and try it in an environment of its own
+	@rm -rf build/wheel && mkdir -p build/wheel
+	@$(PIP) wheel --no-deps --no-build-isolation -w build/wheel .
+	@$(PYTHON) -m venv build/wheel/venv
+	@build/wheel/venv/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/run.lock
+	@build/wheel/venv/bin/python -m pip --disable-pip-version-check --quiet install --no-deps build/wheel/*.whl
+	@cd build/wheel && venv/bin/evenodds demo --queries 2000 --force
+
+lock:  ## renew the lock files (needs uv)
+	cd requirements && for name in run dev; do \
+	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --custom-compile-command "make lock" $$name.in -o $$name.lock; done
+
+format: .venv/dev  ## let ruff fix and format
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+clean:  ## remove everything that was made
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
