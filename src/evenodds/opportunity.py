@@ -220,44 +220,36 @@ class EqualOpportunity(Reranker):
     def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
         """Return thresholds and the share of each group's mass at or below them."""
         edges, atom = tally.edges, tally.grid.is_atom()
-        points, heights = [], []
+        # Within a cell mass lies evenly; an atom is cut into steps, to follow the way back closely.
+        points = np.where(atom, _ATOM_STEPS + 1, 2)
+        cell = np.repeat(np.arange(atom.size), points)
+        step = (np.arange(cell.size) - np.repeat(np.cumsum(points) - points, points)) / (points[cell] - 1)
+        score = np.where(atom[cell], edges[cell], edges[cell] + np.diff(edges)[cell] * step)
+        knots, heights = [], []
         for code, group_mass in zip(self.rows_of(tally), mass, strict=True):
             row = int(code // self.maps_.stride)
             below, at = self.maps_.limits(edges, row)
             start = np.where(atom, below[:-1], at[:-1])
             stop = np.where(atom, at[:-1], below[1:])
-            steps = np.linspace(0.0, 1.0, _ATOM_STEPS + 1)
-            score, unit, share = [], [], []
+            run = start[cell] + (stop - start)[cell] * step
             total = np.concatenate(([0.0], np.cumsum(group_mass)))
-            total /= total[-1] if total[-1] > 0 else 1.0
-            # Between atoms a cell is a straight piece; an atom is as many pieces as it takes to follow H.
-            place = 0
-            for cell in [*np.flatnonzero(atom), atom.size]:
-                run = slice(place, cell)
-                score += [edges[run], edges[place + 1 : cell + 1]]
-                unit += [start[run], stop[run]]
-                share += [total[run], total[place + 1 : cell + 1]]
-                order = np.argsort(np.concatenate((np.arange(cell - place), np.arange(cell - place) + 0.5)))
-                for pieces in (score, unit, share):
-                    last = pieces.pop()
-                    pieces.append(np.concatenate((pieces.pop(), last))[order])
-                if cell < atom.size:
-                    score.append(np.full(steps.size, edges[cell]))
-                    unit.append(start[cell] + (stop[cell] - start[cell]) * steps)
-                    share.append(total[cell] + (total[cell + 1] - total[cell]) * steps)
-                place = cell + 1
-            fair = self._blend(np.concatenate(unit), np.concatenate(score), known=row < len(self.groups_))
-            points.append(fair)
-            heights.append(np.concatenate(share))
-        thresholds = np.unique(np.concatenate(points))
-        return thresholds, np.stack(
-            [_at_or_below(thresholds, p, h) for p, h in zip(points, heights, strict=True)]
-        )
+            total /= max(total[-1], 1e-300)
+            heights.append(total[cell] + np.diff(total)[cell] * step)
+            keeps = row == len(self.groups_) and self.unknown == "keep"
+            knots.append(score if keeps else run if self._only_units else self._blend(run, score))
+        thresholds = np.unique(np.concatenate(knots))
+        shares = np.stack([_at_or_below(thresholds, *pair) for pair in zip(knots, heights, strict=True)])
+        # All the way there is one way back for all groups: compare before it, where cells are straight.
+        if self._only_units and self.scale == "original":
+            thresholds = self.return_(thresholds.copy())
+        return thresholds, shares
 
-    def _blend(self, unit: Floats, scores: Floats, *, known: bool) -> Floats:
-        if not known and self.unknown == "keep":
-            return scores
-        fair = unit if self.scale == "unit" else self.return_(unit)
+    @property
+    def _only_units(self) -> bool:
+        return self.alpha == 1.0 and self.unknown != "keep"
+
+    def _blend(self, run: Floats, scores: Floats) -> Floats:
+        fair = run if self.scale == "unit" else self.return_(run.copy())
         return self.alpha * fair + (1.0 - self.alpha) * scores
 
     def _numbers(self) -> bytes:
