@@ -86,9 +86,10 @@ class Audit:
         header = f"{'label':<22} {'groups':<{width}}  {'before':>7}" + (
             f"  {'after':>7}" if with_model else ""
         )
+        outcomes = max(distance.label for distance in self.distances)
         lines = [f"unfairness: Kolmogorov-Smirnov distance between groups, {self.rows:,} rows", header]
         for distance in self.distances:
-            name = f"{'positive' if distance.label else 'negative'} ({distance.kind})"
+            name = f"{label_name(distance.label, outcomes)} ({distance.kind})"
             after = (
                 "" if not with_model else f"  {'-' if distance.after is None else f'{distance.after:.4f}':>7}"
             )
@@ -125,12 +126,12 @@ def audit(
     names = [group_name(group) for group in tally.groups]
     distances: list[Distance] = []
     notes: list[str] = []
-    for label in (1, 0):
+    for label in (*range(1, tally.counts.shape[1]), 0):
         for kind in ("merit", "observed") if biased else ("observed",):
             mass = masses[kind][:, label]
             empty = [name for name, total in zip(names, mass.sum(axis=1), strict=True) if total <= 0]
             notes += [
-                f"group {name} has no {'positives' if label else 'negatives'}: left out"
+                f"group {name} has no {label_name(label, tally.roles.outcomes)} label: left out"
                 for name in empty
                 if kind != "merit"
             ]
@@ -159,6 +160,17 @@ def audit(
         for name, row in zip(names, totals, strict=True)
     )
     return Audit(tally.rows, groups, tuple(distances), bias, (*bias.notes, *notes))
+
+
+def label_name(label: int, outcomes: int) -> str:
+    """Name a label for people.
+
+    >>> label_name(1, outcomes=1), label_name(2, outcomes=3)
+    ('positive', 'outcome 2')
+    """
+    if label == 0:
+        return "negative"
+    return "positive" if outcomes == 1 else f"outcome {label}"
 
 
 def _shares(mass: Floats) -> Floats:

@@ -1,20 +1,23 @@
 """Draws that repeat: a uniform number from (model, key), the same in any batch, order or process.
 
-The hash needs nothing but 64-bit integers and remainders, so that SQL, Java, Go and JavaScript can
-repeat it to the last bit. All arithmetic below stays under 2**63.
+The hash can be written with whole numbers below 2**63 in any language, SQL included, and then agrees
+to the last bit.
 
 1. A key becomes two 32-bit words. Text, over its UTF-8 bytes c_0, c_1, ...:
-   ``sum((c_k + 1) * M**(k + 1)) mod (2**31 - 1)`` for two multipliers M. A whole number: its low and
-   its high 32 bits (two's complement). Several columns: word by word, ``(w * 31 + next) mod 2**32``.
-2. The words are mixed with the 64-bit salt and the number of the draw by Wellons' 32-bit mixer
-   (https://github.com/skeeto/hash-prospector, multipliers below 2**31).
-3. 53 of the 64 mixed bits are the uniform number in [0, 1).
+   ``sum(c_k * M**(k + 1)) mod (2**31 - 1)`` for two multipliers M. A whole number: its low and its
+   high 32 bits (two's complement). Several columns: words (v, w) and the next column's (a, b) become
+   ``(v * C + a mod 2**32, w * C + b + v mod 2**32)``.
+2. The words, second one high, make a 64-bit number x, which is xored with the model's salt; then
+   ``x = x xor (x >> 32)``, and twice ``x = x * C mod 2**64; x = x xor (x >> 32)``.
+3. The upper 36 bits of x are the uniform number in [0, 1): so many that a row number of a table can
+   be added to it without rounding.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +29,16 @@ Words = npt.NDArray[np.uint64]
 
 PRIME = (1 << 31) - 1
 MULTIPLIERS = (1_103_515_245, 1_220_703_125)
-COMBINE = 31
-MIX_1, MIX_2 = 0x21F0AAAD, 0x735A2D97
-SECOND_WORD = 0x3C6EF372
+COMBINE = 741_103_597  # below 2**31
+# Halves below 2**31, so that a product of halves stays below 2**63.
+MIXERS = (0x5851_F42D_4C95_7F2D, 0x6A5D_39EA_4E4B_7C15)
+_TO_UNIT = 2.0**-36
 _LOW = np.uint64(0xFFFFFFFF)
-_power_cache: dict[int, Words] = {}
+_HALF, _DROPPED = np.uint64(32), np.uint64(28)
+_MIXERS = tuple(map(np.uint64, MIXERS))
+_GUESSED = np.dtype("S32")
+_EXACT_WIDTH = 1 << 13
+_power_cache: dict[tuple[int, type], npt.NDArray[Any]] = {}
 
 
 def salt_of(content: bytes) -> int:
@@ -48,17 +56,16 @@ def key_words(keys: object) -> Words:
             raise SettingsError(f"key columns differ in length: {[column.shape[1] for column in columns]}")
         words = columns[0]
         for column in columns[1:]:
-            words = (words * np.uint64(COMBINE) + column) & _LOW
+            first = words[0].copy()
+            words = words * np.uint64(COMBINE) + column
+            words[1] += first
+            words &= _LOW
         return words
-    if isinstance(keys, list):  # the shape a request handler has: text, far oftener than numbers
+    if type(keys) is list and keys and type(keys[0]) is str:  # what a request handler has
         try:
-            return (
-                _text_words(np.array(keys, dtype=np.bytes_))
-                if isinstance(keys[0], str)
-                else _column_words(keys)
-            )
-        except (IndexError, UnicodeEncodeError):
-            return _column_words(keys)
+            return _text_words(_bytes_of(keys))
+        except (UnicodeEncodeError, TypeError, ValueError):
+            pass
     return _column_words(keys)
 
 
@@ -90,55 +97,55 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
+def _bytes_of(texts: list[str]) -> npt.NDArray[np.bytes_]:
+    """Lay plain ASCII out in one array; a guessed width spares a look at every length."""
+    guessed = np.array(texts, dtype=_GUESSED)
+    cut_off = guessed.view(np.uint8)[_GUESSED.itemsize - 1 :: _GUESSED.itemsize].any()
+    return np.array(texts, dtype=np.bytes_) if cut_off else guessed
+
+
 def _text_words(texts: npt.NDArray[np.bytes_]) -> Words:
     if texts.size == 0:
         return np.zeros((2, 0), dtype=np.uint64)
     width = texts.dtype.itemsize
-    # Padding must not count, wherever the batch's longest key ends: zero bytes carry the weight 0.
-    letters = np.ascontiguousarray(texts).view(np.uint8).reshape(texts.size, width).astype(np.uint64)
-    letters += letters > 0
-    words = _powers(width) @ letters.T
-    words %= np.uint64(PRIME)
-    return words
+    # Padding is zero bytes, which add nothing, wherever the longest key of the batch ends.
+    letters = np.ascontiguousarray(texts).view(np.uint8).reshape(-1, width)
+    if width <= _EXACT_WIDTH:  # sums stay whole numbers in double precision
+        sums = (_powers(width, np.float64) @ letters.T.astype(np.float64)).astype(np.uint64)
+    else:
+        sums = _powers(width, np.uint64) @ letters.T.astype(np.uint64)
+    sums %= np.uint64(PRIME)
+    return sums
 
 
-def _powers(width: int) -> Words:
-    if width not in _power_cache:
+def _powers(width: int, kind: type[np.float64 | np.uint64]) -> npt.NDArray[Any]:
+    if (width, kind) not in _power_cache:
         table = [[pow(m, k + 1, PRIME) for k in range(width)] for m in MULTIPLIERS]
-        _power_cache[width] = np.array(table, dtype=np.uint64)
-    return _power_cache[width]
+        _power_cache[width, kind] = np.array(table, dtype=kind)
+    return _power_cache[width, kind]
 
 
-def _mix(word: Words) -> Words:
-    word ^= word >> np.uint64(16)
-    word *= np.uint64(MIX_1)
-    word &= _LOW
-    word ^= word >> np.uint64(15)
-    word *= np.uint64(MIX_2)
-    word &= _LOW
-    word ^= word >> np.uint64(15)
-    return word
-
-
-def uniforms(words: Words, salt: int, draw: int = 0) -> Floats:
+def uniforms(words: Words, salt: int) -> Floats:
     """Return one uniform number in [0, 1) a key.
 
     >>> words = key_words(["anna/job7", "ben/job7"])
     >>> uniforms(words, salt=1).tolist() == [uniforms(words[:, i : i + 1], salt=1)[0] for i in (0, 1)]
     True
     """
-    low, high = np.uint64((salt + draw * 0x9E3779B9) & 0xFFFFFFFF), np.uint64((salt >> 32) & 0xFFFFFFFF)
-    first = _mix(words[0] ^ low)
-    first += words[1]
-    first &= _LOW
-    first = _mix(first ^ high)
-    second = first + words[0]
-    second += np.uint64(SECOND_WORD)
-    second &= _LOW
-    second = _mix(second ^ low)
-    first <<= np.uint64(21)
-    first |= second >> np.uint64(11)
-    return first.astype(np.float64) * 2.0**-53
+    mixed = _mixed(words, salt)
+    mixed >>= _DROPPED
+    return np.multiply(mixed, _TO_UNIT)
+
+
+def _mixed(words: Words, salt: int) -> Words:
+    mixed = words[1] << _HALF
+    mixed |= words[0]
+    mixed ^= np.uint64(salt)
+    mixed ^= mixed >> _HALF
+    for mixer in _MIXERS:
+        mixed *= mixer
+        mixed ^= mixed >> _HALF
+    return mixed
 
 
 def seeded_words(count: int, seed: int, first: int = 0) -> Words:
@@ -149,6 +156,5 @@ def seeded_words(count: int, seed: int, first: int = 0) -> Words:
 
 def fold_of(keys: Sequence[object] | npt.NDArray[np.generic], folds: int) -> npt.NDArray[np.int64]:
     """Return the fold of each query id: a hash, so that shards agree and order does not matter."""
-    words = key_words(keys)
-    mixed = _mix(words[0] + words[1] * np.uint64(MIX_1) & _LOW)
-    return ((mixed * np.uint64(folds)) >> np.uint64(32)).astype(np.int64)
+    upper = _mixed(key_words(keys), 0) >> _HALF
+    return ((upper * np.uint64(folds)) >> _HALF).astype(np.int64)

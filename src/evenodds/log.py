@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 AUTO: Final = "auto"
+MAX_OUTCOMES = 20
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Roles:
     item: str | None = None
     weight: str | None = None
     swap: str | None = None
+    outcomes: int = 1
 
     def counted(self) -> list[str]:
         """Return the columns that counting reads, each once."""
@@ -45,8 +47,10 @@ class Roles:
 
     def to_dict(self) -> dict[str, object]:
         """Return the roles that are filled, as plain JSON values."""
-        named = {"score": self.score, "group": list(self.group), "label": self.label}
+        named: dict[str, object] = {"score": self.score, "group": list(self.group), "label": self.label}
         optional = ("position", "query", "item", "weight", "swap")
+        if self.outcomes > 1:
+            named["outcomes"] = self.outcomes
         return named | {name: getattr(self, name) for name in optional if getattr(self, name) is not None}
 
 
@@ -67,6 +71,10 @@ class Log:
         null for rows that were in none.
     first_position
         The number of the top slot. None takes the smallest one in the log, so that both 0 and 1 work.
+    outcomes
+        How many kinds of positive there are: labels are 0 (nothing happened) to `outcomes`, for
+        instance 1 = like, 2 = comment, 3 = share. Position bias and equality of opportunity take
+        all of them as positive; equalized odds holds for each.
 
     Examples
     --------
@@ -89,6 +97,7 @@ class Log:
         weight: str | None = AUTO,
         swap: str | None = None,
         first_position: int | None = None,
+        outcomes: int = 1,
     ) -> None:
         self._source = open_source(source)
         self.first_position = first_position
@@ -105,6 +114,8 @@ class Log:
                 return role if role in names else None
             return name if name is None else required(role, name)
 
+        if not 1 <= outcomes <= MAX_OUTCOMES:
+            raise SettingsError(f"outcomes must lie in 1..{MAX_OUTCOMES}, got {outcomes}")
         groups = (group,) if isinstance(group, str) else tuple(group)
         if not groups:
             raise SettingsError("group is an empty list; expected one or more column names")
@@ -117,6 +128,7 @@ class Log:
             item=optional("item", item),
             weight=optional("weight", weight),
             swap=optional("swap", swap),
+            outcomes=outcomes,
         )
         problems += _wrong_types(self.roles, self._source.schema)
         if self.roles.swap is not None and self.roles.position is None:

@@ -110,13 +110,13 @@ class EqualOpportunity(Reranker):
     def _fit(self, tally: Tally) -> None:
         check_comparable(tally)
         bias = position_bias(tally, self.position_bias)
-        positives = merit_mass(tally, bias)[:, 1]
+        positives = merit_mass(tally, bias)[:, 1:].sum(axis=1)
         everyone = tally.counts.sum(axis=(1, 2), dtype=np.float64)
         grid, kept = tally.grid.thinned(self.points)
         starts = np.concatenate(([0], kept + 1))
         positives = np.add.reduceat(positives, starts, axis=1)
         everyone = np.add.reduceat(everyone, starts, axis=1)
-        evidence = tally.effective()[:, 1]
+        evidence = tally.effective_positives()
         small = evidence < self.min_positives
         if small.all():
             most = float(evidence.max())
@@ -151,7 +151,7 @@ class EqualOpportunity(Reranker):
     ) -> dict[str, Any]:
         from evenodds.audit import largest_distance
 
-        mass = merit_mass(tally, bias)[:, 1]
+        mass = merit_mass(tally, bias)[:, 1:].sum(axis=1)
         own = ~small
         notes = list(bias.notes)
         for place in np.flatnonzero(small):

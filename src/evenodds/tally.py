@@ -130,6 +130,8 @@ class Tally:
             return "their score cells (grids) differ"
         if self.roles.group != other.roles.group:
             return f"their group columns differ, {list(self.roles.group)} and {list(other.roles.group)}"
+        if self.roles.outcomes != other.roles.outcomes:
+            return f"one has {self.roles.outcomes} outcomes and the other {other.roles.outcomes}"
         if self.depth != other.depth:
             return f"positions are pooled past {self.depth} in one and past {other.depth} in the other"
         for role in ("position", "query", "swap"):
@@ -160,10 +162,17 @@ class Tally:
         )
 
     def effective(self) -> Floats:
-        """Return ``(sum of weights)^2 / sum of squared weights`` by group and label: rows' worth of evidence."""
-        totals = self.counts.sum(axis=(2, 3), dtype=np.float64)
-        squares = self.squares.sum(axis=2, dtype=np.float64)
-        return np.divide(totals**2, squares, out=np.zeros_like(totals), where=squares > 0)
+        """Return the rows' worth of evidence by group and label: (sum of weights)^2 / sum of squares."""
+        return _worth(
+            self.counts.sum(axis=(2, 3), dtype=np.float64), self.squares.sum(axis=2, dtype=np.float64)
+        )
+
+    def effective_positives(self) -> Floats:
+        """Return the same for all positive labels together, by group."""
+        positive, squares = self.counts[:, 1:], self.squares[:, 1:]
+        return _worth(
+            positive.sum(axis=(1, 2, 3), dtype=np.float64), squares.sum(axis=(1, 2), dtype=np.float64)
+        )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write one Parquet file: the counts that are not zero, with everything else as metadata."""
@@ -186,6 +195,10 @@ def group_name(group: Group) -> str:
     'female × 30-39'
     """
     return " × ".join(group)
+
+
+def _worth(totals: Floats, squares: Floats) -> Floats:
+    return np.divide(totals**2, squares, out=np.zeros_like(totals), where=squares > 0)
 
 
 def _same(one: Counts | None, other: Counts | None) -> bool:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int64]
 Counts = npt.NDArray[Any]  # whole numbers, or floats where rows carry weights
 
-LABELS = 2
 FOLDS = 20
 COARSE_CELLS = 200
 _MAX_BYTES = 8 << 30
@@ -88,6 +87,7 @@ class Counter:
         self.depth = depth
         self.first_position = first_position
         self.problems = Problems()
+        self._labels = roles.outcomes + 1
         self.rows = 0
         self._coarse = grid.coarse(COARSE_CELLS)
         self._coarse_cells = int(self._coarse[-1]) + 1
@@ -105,7 +105,7 @@ class Counter:
         self._folds: Counts = np.zeros((0, self._positions, FOLDS, self._coarse_cells), kind)
         self._swaps: Counts | None = None
         if roles.swap is not None:
-            self._swaps = np.zeros((FOLDS, depth + 2, 2, LABELS), kind)
+            self._swaps = np.zeros((FOLDS, depth + 2, 2, self._labels), kind)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Check a batch and count it."""
@@ -136,7 +136,7 @@ class Counter:
             return
         self._low, self._high = min(self._low, low), max(self._high, high)
         base = self._group_codes(batch)
-        base *= LABELS
+        base *= self._labels
         base += label
         if position is not None:
             self._make_room(int(position.max()) + 1)
@@ -157,7 +157,7 @@ class Counter:
             raise LogError(["the log is empty: no rows"])
         self._flush()
         groups = list(self._names)
-        shape = (len(groups), LABELS, self._positions)
+        shape = (len(groups), self._labels, self._positions)
         return Counted(
             groups=groups,
             counts=self._counts.reshape(*shape, self.grid.cells),
@@ -191,16 +191,21 @@ class Counter:
     def _label(self, batch: pa.RecordBatch, first_row: int) -> npt.NDArray[np.int32]:
         label = _numbers(batch.column(self.roles.label))
         if label.dtype != np.bool_ and not (
-            label.min() >= 0 and label.max() < LABELS and (label.dtype.kind in "iu" or not np.any(label % 1))
+            label.min() >= 0
+            and label.max() < self._labels
+            and (label.dtype.kind in "iu" or not np.any(label % 1))
         ):
             self.problems.add(
-                f"label outside {{0, 1}} in column {self.roles.label!r}",
-                ~np.isin(label, (0, 1)),
+                f"label outside {self._expected_labels()} in column {self.roles.label!r}",
+                ~np.isin(label, range(self._labels)),
                 first_row,
                 label,
             )
             return np.zeros(batch.num_rows, np.int32)
         return label.astype(np.int32)
+
+    def _expected_labels(self) -> str:
+        return "{0, 1}" if self._labels == 2 else f"0..{self._labels - 1}"
 
     def _position(self, batch: pa.RecordBatch, first_row: int) -> npt.NDArray[np.int32] | None:
         if self.roles.position is None:
@@ -267,7 +272,9 @@ class Counter:
     ) -> None:
         used = (upper >= 0) & (upper < self.depth)
         fold = np.zeros_like(upper) if fold is None else fold
-        key: npt.NDArray[Any] = ((fold * (self.depth + 2) + upper) * 2 + (position - upper)) * LABELS + label
+        key: npt.NDArray[Any] = (
+            (fold * (self.depth + 2) + upper) * 2 + (position - upper)
+        ) * self._labels + label
         swaps = cast("Counts", self._swaps)
         swaps += _count(key[used], None if weight is None else weight[used], swaps.size).reshape(swaps.shape)
 
@@ -280,7 +287,7 @@ class Counter:
             self._squares = _padded(self._squares, 1, grown)
             self._folds = _padded(self._folds, 1, grown)
             self._positions = grown
-        wanted = len(self._names) * LABELS
+        wanted = len(self._names) * self._labels
         if wanted > self._counts.shape[0]:
             size = wanted * self._positions * self.grid.cells * 8
             if size > _MAX_BYTES:

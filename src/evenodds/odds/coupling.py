@@ -150,7 +150,8 @@ def _cut(line: Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
         pieces.append((rho, end, t))
         rho = end
     pieces.extend((a, b, len(wanted) - 1) for a, b in [*stack, (rho, total)])
-    kept = sorted(piece for piece in pieces if piece[1] - piece[0] > _SLIVER)
+    sliver = min(_SLIVER, max(b - a for a, b, _ in pieces) / 2.0)
+    kept = sorted(piece for piece in pieces if piece[1] - piece[0] > sliver)
     starts = np.array([piece[0] for piece in kept])
     starts[0] = knots[0]
     return starts, np.array([piece[2] for piece in kept], dtype=np.int64)
@@ -182,9 +183,8 @@ def _rows(bins: Ints, targets: Ints, mass: Floats, shape: tuple[int, int]) -> sp
 def couple(given: Floats, target: Floats) -> sparse.csr_array:
     """Return an explicit kernel with ``given @ rows = target``: sparse, at most K + 3T entries.
 
-    It exists when the target's ROC curve lies under the hull of the bins'. Where that fails by more
-    than rounding the kernel misses the target, and ``Kernel.residual`` shows by how much. A bin
-    without mass takes the row of the nearest bin, in score order, that has some.
+    Where the target's ROC curve is not under the hull of the bins' the kernel misses the target, and
+    ``Kernel.residual`` shows by how much. A bin without mass does as the nearest one that has some.
 
     Parameters
     ----------
@@ -264,8 +264,8 @@ def _blocks(line: Line, masses: Floats, moments: Floats) -> Iterator[tuple[Line,
     near -= at - line.edges[near - 1] < line.edges[near] - at
     at = np.where(np.abs(line.edges[near] - at) <= _SLIVER, line.edges[near], at)
     at[[0, -1]] = line.edges[[0, -1]]
-    apart = np.diff(at, prepend=-1.0) > 0.0
-    apart &= (at < at[-1]) | (touch == masses.size)
+    apart = np.diff(at, prepend=-1.0) > _SLIVER
+    apart = (apart & (at[-1] - at > _SLIVER)) | (touch == masses.size)
     at, touch = at[apart], touch[apart]
     level = np.interp(at, line.edges, line.heights)
     lows = np.searchsorted(line.edges, at[:-1], side="right")

@@ -7,6 +7,12 @@ at every threshold at once, is therefore the pointwise minimum of the groups' hu
 minimum of concave functions is concave itself. It takes a sort, a sum and a minimum: O(L K log K).
 The paper's appendix asks a solver for the same AUC, which is not concave in the kernel.
 
+That much for bins that are known. Bins that are counted are noisy, and the thinner they are the more
+the order of their likelihood ratios is the order of their noise: the frontier promises an AUC that
+fresh data does not keep, and unequally so between groups. ``order="score"`` takes the hull of the
+ROC points in the order of the scores instead (isotonic regression of the likelihood ratio): adjacent
+bins that contradict the order are pooled and treated alike.
+
 Curves are kept in the coordinates ``along = FPR + TPR`` and ``height = TPR - FPR``: a quarter turn
 that makes vertical and horizontal stretches plain slopes of 1 and -1 and leaves minima minima.
 """
@@ -14,17 +20,19 @@ that makes vertical and horizontal stretches plain slopes of 1 and -1 and leaves
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from evenodds.errors import SettingsError, TallyError
-from evenodds.odds.coupling import GRID, couple, lay_out, least_movement
+from evenodds.odds.coupling import GRID, Ints, couple, lay_out, least_movement
 from evenodds.odds.problem import Floats, Kernel, OddsProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Order = Literal["likelihood", "score"]
 
 _BEND = 4e-15  # height of a vertex over the chord of its neighbours that rounding can make
 
@@ -45,6 +53,8 @@ class Frontier:
         Area under each group's own hull: the best it could have by itself.
     raw_auc
         Area under each group's ROC curve as its scores stand; under one half for a reversed score.
+    pools
+        ``pools[c][k]``: which of group c's pools bin k belongs to; by likelihood, each its own.
     """
 
     false_positive_rate: Floats
@@ -53,6 +63,7 @@ class Frontier:
     exact_auc: float
     own_auc: Floats
     raw_auc: Floats
+    pools: tuple[Ints, ...]
 
     @property
     def price(self) -> Floats:
@@ -77,18 +88,10 @@ class Frontier:
 class FrontierSolution:
     """Kernels that reach the frontier.
 
-    Attributes
-    ----------
-    frontier
-        The shared curve.
-    kernel
-        One matrix a group to the same T target bins; the last bin is the best.
-    method
-        ``"least movement"`` or ``"coupling"``.
-    movement
-        E of the cost over all impressions; None if no cost was given.
-    gap
-        Movement less a proven lower bound of it; None for a coupling.
+    `kernel` has one matrix a group, all to the same T target bins, of which the last is the best.
+    `method` is ``"least movement"`` or ``"coupling"``; `movement` is E of the cost over all
+    impressions, None without a cost; `gap` is movement less a proven lower bound of it, None for a
+    coupling.
     """
 
     frontier: Frontier
@@ -116,20 +119,30 @@ class _Curve(NamedTuple):
     @property
     def auc(self) -> float:
         """Half the square, and half the area over the diagonal: the turn doubles areas."""
-        return 0.5 + 0.5 * float(np.trapezoid(self.height, self.along))
+        return 0.5 + 0.5 * _area(self.along, self.height)
 
 
-def find_frontier(problem: OddsProblem, *, loss: float = 1e-7, max_targets: int | None = None) -> Frontier:
+def find_frontier(
+    problem: OddsProblem,
+    *,
+    order: Order = "likelihood",
+    loss: float = 1e-7,
+    max_targets: int | None = None,
+) -> Frontier:
     """Return the best ROC curve that all groups can share: the minimum of their hulls.
 
-    A group whose scores rank its own positives below its negatives has a hull above the diagonal
-    all the same. Its bins enter in the order of their likelihood ratio, whatever their scores, so
-    the kernels that reach the frontier then turn that group's scores round.
+    By likelihood a group whose scores rank its own positives below its negatives has a hull above
+    the diagonal all the same: its bins enter in the order of their likelihood ratio, whatever their
+    scores, so the kernels that reach the frontier turn that group's scores round. By score such a
+    group is one pool, and the frontier the diagonal.
 
     Parameters
     ----------
     problem
         Two labels: index 0 negative, 1 positive. Bins without mass in a group are left out there.
+    order
+        ``"likelihood"``: the best that these bins allow, as if their masses were known.
+        ``"score"``: the best among kernels that keep to the order of the scores.
     loss
         The AUC that may be given up to have few target bins. Any subset of the vertices lies under
         all hulls, so it can be reached too. Segments are merged, as many as go, up to an equal loss
@@ -146,9 +159,11 @@ def find_frontier(problem: OddsProblem, *, loss: float = 1e-7, max_targets: int 
     >>> frontier.price.round(5).tolist()
     [0.025, 0.025]
     """
-    _check(problem, loss, max_targets)
+    _check(problem, order, loss, max_targets)
     given = problem.given / problem.given.sum(axis=2, keepdims=True)
-    hulls = [_hull(group) for group in given]
+    single = np.arange(problem.bins)
+    pools = tuple(_pool(group) if order == "score" else single for group in given)
+    hulls = [_hull(_gather(group, pool)) for group, pool in zip(given, pools, strict=True)]
     shared = hulls[0]
     for hull in hulls[1:]:
         shared = _lower(shared, hull)
@@ -157,13 +172,15 @@ def find_frontier(problem: OddsProblem, *, loss: float = 1e-7, max_targets: int 
     rates = np.stack([kept.along - kept.height, kept.along + kept.height]) / 2.0
     rates = np.rint(rates * GRID) / GRID  # bins lie on this grid already; now crossings do too
     false, true = np.maximum.accumulate(np.clip(rates, 0.0, 1.0), axis=1)
+    below = np.cumsum(given[:, 0], axis=1) - 0.5 * given[:, 0]  # half of a tie counts as below
     return Frontier(
         false_positive_rate=false,
         true_positive_rate=true,
-        auc=float(np.trapezoid(true, false)),
+        auc=_area(false, true),
         exact_auc=shared.auc,
         own_auc=np.array([hull.auc for hull in hulls]),
-        raw_auc=np.array([_raw_auc(group) for group in given]),
+        raw_auc=(given[:, 1] * below).sum(axis=1),
+        pools=pools,
     )
 
 
@@ -185,8 +202,8 @@ def reach(
         What moving from bin k to target bin t costs, shape (K, T). Where the target bins lie on
         the score scale is for the caller to say; `Frontier.edges` is one answer.
     affordable_columns
-        Up to this many pairs (k, t) the kernels are those of least movement; beyond, or without a
-        cost, an explicit coupling, which moves more but takes milliseconds.
+        Up to this many pairs (k, t) a group the kernels are those of least movement; beyond, or
+        without a cost, an explicit coupling, which moves more but takes milliseconds.
     time_limit
         Seconds for the least movement of all groups; when they are over the gap is not zero.
     """
@@ -194,34 +211,58 @@ def reach(
     shape = (problem.bins, target.shape[1])
     if cost is not None and (cost.shape != shape or not np.isfinite(cost).all() or cost.min() < 0.0):
         raise SettingsError(f"cost must be finite, not negative and of shape {shape}, got shape {cost.shape}")
-    if cost is None or shape[0] * shape[1] > affordable_columns:
-        kernel = Kernel(tuple(couple(given, target) for given in problem.given), target)
-        movement = None if cost is None else _movement(problem, kernel, cost)
-        return FrontierSolution(frontier, kernel, "coupling", movement, None)
     end = np.inf if time_limit is None else time.monotonic() + time_limit
+    affordable = max(int(pool[-1]) + 1 for pool in frontier.pools) * shape[1] <= affordable_columns
     rows, bound = [], 0.0
-    for left, given, visits in zip(range(problem.groups, 0, -1), problem.given, problem.visits, strict=True):
-        share = (end - time.monotonic()) / left
-        own, proven = least_movement(given, visits, target, cost, time_limit=share)
-        rows.append(own)
+    for c, pool in enumerate(frontier.pools):
+        given = _gather(problem.given[c], pool)
+        if cost is None or not affordable:
+            rows.append(couple(given, target)[pool])
+            continue
+        visits = problem.visits[c]
+        share = (end - time.monotonic()) / (problem.groups - c)
+        own, proven = least_movement(
+            given, _gather(visits, pool), target, _mean_cost(cost, visits, pool), time_limit=share
+        )
+        rows.append(own[pool])
         bound += proven
     kernel = Kernel(tuple(rows), target)
-    movement = _movement(problem, kernel, cost)
+    movement = None if cost is None else kernel.movement(replace(problem, cost=cost))
+    if movement is None or not affordable:
+        return FrontierSolution(frontier, kernel, "coupling", movement, None)
     return FrontierSolution(frontier, kernel, "least movement", movement, max(movement - bound, 0.0))
 
 
-def _movement(problem: OddsProblem, kernel: Kernel, cost: Floats) -> float:
-    total = 0.0
-    for visits, rows in zip(problem.visits, kernel.rows, strict=True):
-        entries = rows.tocoo()
-        total += float((visits[entries.row] * cost[entries.row, entries.col] * entries.data).sum())
-    return total
+def _pool(given: Floats) -> Ints:
+    """Return the pool of each bin: adjacent bins whose posteriors fall with the score, until none do."""
+    from scipy.optimize import isotonic_regression
+
+    mass = given.sum(axis=0)
+    held = np.flatnonzero(mass > 0.0)
+    blocks = isotonic_regression(given[1, held] / mass[held], weights=mass[held]).blocks
+    first = held[blocks[:-1]]
+    return np.maximum(np.searchsorted(first, np.arange(mass.size), side="right") - 1, 0)
+
+
+def _gather(values: Floats, pool: Ints) -> Floats:
+    """Sum over the bins of each pool, along the last axis."""
+    starts = np.flatnonzero(np.diff(pool, prepend=-1))
+    return np.add.reduceat(values, starts, axis=-1)
+
+
+def _mean_cost(cost: Floats, visits: Floats, pool: Ints) -> Floats:
+    """Return what it costs on average to move an item of each pool."""
+    if pool[-1] + 1 == pool.size:
+        return cost
+    weight = visits + 1e-12 / pool.size  # a pool without visits costs the plain mean
+    return _gather((weight[:, None] * cost).T, pool).T / _gather(weight, pool)[:, None]
 
 
 def solve_frontier(
     problem: OddsProblem,
     *,
     cost: Callable[[Frontier], Floats] | None = None,
+    order: Order = "likelihood",
     loss: float = 1e-7,
     max_targets: int | None = None,
     affordable_columns: int = 200_000,
@@ -237,7 +278,7 @@ def solve_frontier(
     >>> solution.kernel.residual(problem) < 1e-12
     True
     """
-    frontier = find_frontier(problem, loss=loss, max_targets=max_targets)
+    frontier = find_frontier(problem, order=order, loss=loss, max_targets=max_targets)
     return reach(
         problem,
         frontier,
@@ -260,11 +301,13 @@ def best_threshold(frontier: Frontier, base_rate: float) -> Threshold:
     return Threshold(false.size - 1 - best, float(false[best]), float(true[best]), float(accuracy[best]))
 
 
-def _check(problem: OddsProblem, loss: float, max_targets: int | None) -> None:
+def _check(problem: OddsProblem, order: str, loss: float, max_targets: int | None) -> None:
     if problem.labels != 2:
         raise SettingsError(
             f"the AUC objective needs two labels, got {problem.labels}", hint='use objective="movement"'
         )
+    if order not in {"likelihood", "score"}:
+        raise SettingsError(f'order must be "likelihood" or "score", got {order!r}')
     if not loss >= 0.0:
         raise SettingsError(f"loss must not be negative, got {loss}")
     if max_targets is not None and max_targets < 1:
@@ -279,11 +322,8 @@ def _check(problem: OddsProblem, loss: float, max_targets: int | None) -> None:
         )
 
 
-def _raw_auc(given: Floats) -> float:
-    """P(positive above negative) + P(same bin) / 2."""
-    negative, positive = given
-    below = np.cumsum(negative) - 0.5 * negative
-    return float(positive @ below)
+def _area(x: Floats, y: Floats) -> float:
+    return 0.5 * float(np.diff(x) @ (y[1:] + y[:-1]))
 
 
 def _hull(given: Floats) -> _Curve:
@@ -337,7 +377,7 @@ def _simplify(curve: _Curve, loss: float, max_targets: int | None) -> _Curve:
         for _ in range(10):
             bound = (low * high) ** 0.5
             fewer = _walk(*lists, bound)
-            if area[-1] - 0.5 * np.trapezoid(curve.height[fewer], curve.along[fewer]) <= loss:
+            if area[-1] - 0.5 * _area(curve.along[fewer], curve.height[fewer]) <= loss:
                 kept, low = fewer, bound
             else:
                 high = bound

@@ -19,7 +19,7 @@ import importlib.util
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from evenodds.odds.problem import OddsProblem
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-FEASIBILITY = 1e-9  # HiGHS: a hundredth of its default, so that little is left to repair
+TOLERANCES = (1e-9, 1e-7)  # HiGHS's default is the second; the first leaves little to repair
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,11 @@ def sides_of(problem: OddsProblem) -> tuple[Side, ...]:
     return tuple(sides)
 
 
-def lower_bound(sides: tuple[Side, ...], prices: Floats) -> float:
-    """Return the bound that prices[c, y, t] put under every feasible kernel's movement.
-
-    Prices are first projected onto those that sum to zero over the groups; the rows' duals are the
-    best ones for these prices. So the bound holds whatever the prices, and wherever they came from.
-    """
-    balanced = prices - prices.mean(axis=0)
-    total = 0.0
-    for side, own in zip(sides, balanced, strict=True):
-        total += float(side.mass @ side.reduced(own).min(axis=1))
-    return total / prices.shape[2]
+def moves_value(sides: tuple[Side, ...], prices: Floats) -> float:
+    """Return sum_c sum_k m_c(k) min_t (C_c[k, t] - R_c[:, k] v_c[:, t]), in units of 1/K."""
+    return sum(
+        float(side.mass @ side.reduced(own).min(axis=1)) for side, own in zip(sides, prices, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -104,35 +98,50 @@ class Program:
 
 @dataclass(frozen=True)
 class Answer:
-    """What HiGHS found: a feasible point, its row duals, and whether HiGHS calls it optimal."""
+    """What HiGHS found: a feasible point, which need not be the optimum, and its row duals."""
 
     values: Floats
     duals: Floats
-    optimal: bool
 
 
-def solve_with_highs(
-    program: Program, *, method: Literal["simplex", "ipx"] = "ipx", time_limit: float
-) -> Answer | None:
-    """Solve a program that is known to be feasible; None if the time was too short for a feasible point."""
+def solve_with_highs(program: Program, *, deadline: float) -> Answer | None:
+    """Solve a program that is known to be feasible; None if no feasible point was found in time."""
+    for tolerance in TOLERANCES:
+        solver, status = _run_highs(program, tolerance, deadline)
+        if status.name not in {"kInfeasible", "kUnboundedOrInfeasible"}:
+            break
+    else:
+        raise EvenoddsError(
+            "HiGHS finds no kernel for these bins, though one always exists",
+            hint="the bins' probabilities may differ too much in size: merge the thinnest bins",
+        )
+    solution, info = solver.getSolution(), solver.getInfo()
+    feasible = info.primal_solution_status == info.dual_solution_status.__class__(2)
+    if status.name != "kOptimal" and not feasible:
+        return None
+    duals = np.array(solution.row_dual) if solution.dual_valid else np.zeros(program.matrix.shape[0])
+    return Answer(np.array(solution.col_value), duals)
+
+
+def _run_highs(program: Program, tolerance: float, deadline: float) -> tuple[Any, Any]:
+    """Return HiGHS after its run, and the model status."""
     import highspy
-
-    solver = highspy.Highs()
 
     def check(status: Any, what: str) -> None:
         if status == highspy.HighsStatus.kError:
             raise EvenoddsError(f"HiGHS refused {what}", hint="check the version of highspy, 1.11 or later")
 
+    make: Any = highspy.Highs
+    solver = make()
     options = {
         "output_flag": False,
-        "solver": method,
-        "time_limit": max(float(time_limit), 0.0),
-        "primal_feasibility_tolerance": FEASIBILITY,
-        "dual_feasibility_tolerance": FEASIBILITY,
+        "solver": "ipx",
+        "time_limit": max(deadline - time.monotonic(), 0.0),
+        "primal_feasibility_tolerance": tolerance,
+        "dual_feasibility_tolerance": tolerance,
     }
     for name, value in options.items():
         check(solver.setOptionValue(name, value), f"the option {name}={value}")
-
     model = highspy.HighsLp()
     model.num_row_, model.num_col_ = program.matrix.shape
     model.col_cost_ = program.cost
@@ -144,20 +153,7 @@ def solve_with_highs(
     model.a_matrix_.value_ = program.matrix.data
     check(solver.passModel(model), "the linear program")
     check(solver.run(), "to run")
-
-    status = solver.getModelStatus()
-    impossible = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
-    if status in impossible:
-        raise EvenoddsError(
-            "HiGHS finds no kernel for these bins, though one always exists",
-            hint="the bins' probabilities may differ too much in size: merge the thinnest bins",
-        )
-    solution = solver.getSolution()
-    optimal = status == highspy.HighsModelStatus.kOptimal
-    feasible = solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    if not (optimal or feasible):
-        return None
-    return Answer(np.array(solution.col_value), np.array(solution.row_dual), optimal)
+    return solver, solver.getModelStatus()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
@@ -327,12 +323,12 @@ def interior_prices(
     target = np.ones_like(blocks[0].price)
     size = sum(block.flow.size for block in blocks)
     prices = np.zeros((len(sides), *target.shape))
-    bound = lower_bound(sides, prices)
+    bound = moves_value(sides, prices)
     stalled = 0
     with one_blas_thread(), np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         for _ in range(rounds):
             latest = unit * np.stack([block.price for block in blocks])
-            latest_bound = lower_bound(sides, latest) if np.isfinite(latest).all() else -np.inf
+            latest_bound = moves_value(sides, latest - latest.mean(axis=0))
             movement = unit * sum(float(np.vdot(b.flow, b.costs)) for b in blocks) / target.shape[1]
             stalled = 0 if latest_bound > bound else stalled + 1
             if latest_bound > bound:

@@ -29,12 +29,13 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Rows = tuple[sparse.csr_array, ...]
 
-WHOLE = 20_000  # columns up to which HiGHS gets the whole program
-COARSEST = 8_000  # columns at which coarsening stops
+WHOLE = 8_000  # columns up to which HiGHS gets the whole program
+EXACT = 20_000  # columns up to which the optimum is found to seven digits, whatever the gap asked for
 NEAR = 6  # moves from each bin that enter a restricted program, besides the coarser kernel's
 FLOW = 1e-4
-FACE = 8
+FACE = 16
 ROUNDS = 25  # of pricing; two are usual
+THIN = 1e-9
 TINY = 1e-12  # a probability below this is an error of the solver
 
 
@@ -96,20 +97,24 @@ def solve_movement(problem: OddsProblem, *, time_limit: float = 120.0, gap: floa
     started = time.monotonic()
     check_problem(problem)
     check_limits(gap, time_limit)
-    sides = sides_of(problem)
+    deadline = started + time_limit
     every = range(problem.labels)
     rows = _tidy(problem, _cheapest(problem))
-    bound = lower_bound(sides, np.zeros_like(problem.given))
+    prices = np.zeros_like(problem.given)
     method = "unmoved"
     if _mismatch(problem, rows, every) > TINY:
-        if sum(side.costs.size for side in sides) <= WHOLE:
-            method = "whole"
-            rows, prices = _whole(sides, started + time_limit)
-            bound = lower_bound(sides, prices)
-        else:
+        thick = _thicken(problem)
+        columns = problem.groups * problem.bins**2
+        certain = False
+        if columns > WHOLE:
             method = "refined"
-            rows, bound = _refined(problem, gap, started + time_limit)
+            aim = gap if columns > EXACT else 1e-8
+            rows, prices, reached = _refined(thick, aim, deadline)
+        if columns <= WHOLE or (columns <= EXACT and reached > 5e-8):
+            method = "whole"
+            rows, prices = _whole(sides_of(thick), deadline)
         rows = settle(problem, rows, every)
+    bound = lower_bound(sides_of(problem), prices)
     kernel = Kernel(rows, images_of(problem, rows).mean(axis=0))
     objective = kernel.movement(problem)
     reached = relative_gap(objective, bound, problem)
@@ -120,7 +125,7 @@ def solve_movement(problem: OddsProblem, *, time_limit: float = 120.0, gap: floa
 
 def relative_gap(objective: float, bound: float, problem: OddsProblem) -> float:
     """Return (objective - bound) / objective, where a movement that is nothing but rounding counts as zero."""
-    floor = max(1e-12 * float(problem.cost.max()), 1e-300)
+    floor = max(1e-6 * float(problem.cost.max()), 1e-300)
     return max(objective - bound, 0.0) / max(objective, floor)
 
 
@@ -150,6 +155,17 @@ def check_problem(problem: OddsProblem) -> None:
             f"the bins of group {worst[0]}, label {worst[1]} sum to {given[worst].sum():.12g}, expected 1",
             hint="does the group have any impressions with this label?",
         )
+
+
+def _thicken(problem: OddsProblem) -> OddsProblem:
+    """Drop bins and labels that are too thin for a solver."""
+    share = problem.visits.sum(axis=1, keepdims=True)
+    mass = (problem.given.sum(axis=1) + problem.visits / np.where(share > 0.0, share, 1.0)) / (problem.labels + 1)
+    thin = mass < THIN / problem.bins
+    given = np.where(thin[:, None] | (problem.given < THIN * mass[:, None]), 0.0, problem.given)
+    return OddsProblem(
+        given / given.sum(axis=2, keepdims=True), np.where(thin, 0.0, problem.visits), problem.cost
+    )
 
 
 def _cheapest(problem: OddsProblem) -> Rows:
@@ -263,30 +279,29 @@ def _prolong(rows: Rows, bins: int) -> Rows:
     return tuple(sparse.csr_array(matrix[parent] @ spread) for matrix in rows)
 
 
-def _refined(problem: OddsProblem, gap: float, deadline: float) -> tuple[Rows, float]:
-    """Return a kernel, and a lower bound on the least movement."""
+def _refined(problem: OddsProblem, gap: float, deadline: float) -> tuple[Rows, Floats, float]:
+    """Return a kernel, prices that bound its movement from below, and the gap between the two."""
     ladder = [problem]
-    while ladder[-1].groups * ladder[-1].bins ** 2 > COARSEST:
+    while ladder[-1].groups * ladder[-1].bins ** 2 > WHOLE:
         ladder.append(_coarsen(ladder[-1]))
     rows, prices = _whole(sides_of(ladder.pop()), deadline)
-    bound = -np.inf
     while ladder:
         fine = ladder.pop()
         sides = sides_of(fine)
         rows = _prolong(rows, fine.bins)
         prices = np.repeat(prices, 2, axis=2)[:, :, : fine.bins]
-        bound = lower_bound(sides, prices)
         left = deadline - time.monotonic()
         if left > 0.0:
-            aim = max(gap, 1e-3) if ladder else gap / 2
-            inner = interior_prices(sides, gap=aim, deadline=deadline - 0.3 * left)
-            rows, prices, bound = _price(sides, rows, inner, max(gap, 1e-3) if ladder else gap, deadline)
-    return rows, bound
+            aim = max(gap, 1e-3) if ladder else gap
+            inner = interior_prices(sides, gap=aim / 2, deadline=deadline - 0.3 * left)
+            rows, prices = _price(sides, rows, inner, aim, deadline)
+    bound = lower_bound(sides, prices)
+    return rows, prices, relative_gap(Kernel(rows, prices[0]).movement(problem), bound, problem)
 
 
 def _price(
     sides: tuple[Side, ...], rows: Rows, inner: tuple[Floats, float, tuple[Floats,...]], gap: float, deadline: float
-) -> tuple[Rows, Floats, float]:
+) -> tuple[Rows, Floats]:
     """Improve a kernel on few columns, adding those that prices near the best ones make cheap."""
     best, bound, flows = inner
     columns = [
@@ -312,7 +327,7 @@ def _price(
         if between_bound < bound and all(a.size == b.size for a, b in zip(columns, wider, strict=True)):
             break
         columns = wider
-    return rows, best, bound
+    return rows, best
 
 
 def _support(matrix: sparse.csr_array, side: Side) -> Ints:

@@ -19,7 +19,7 @@ MIN_POSITIVES = 20.0
 def estimate(swaps: Floats, first: int, size: int) -> tuple[Floats, list[int]]:
     """Return w for `size` positions from `first`, and the pairs too thin to be used (ratio 1)."""
     pairs = swaps[first : first + size - 1]
-    positives, impressions = pairs[..., 1], pairs.sum(axis=-1)
+    positives, impressions = pairs[..., 1:].sum(axis=-1), pairs.sum(axis=-1)
     rate = np.divide(positives, impressions, out=np.zeros_like(positives), where=impressions > 0)
     enough = positives.min(axis=1) >= MIN_POSITIVES
     ratio = np.divide(rate[:, 1], rate[:, 0], out=np.ones(len(pairs)), where=enough & (rate[:, 0] > 0))

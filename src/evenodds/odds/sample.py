@@ -1,0 +1,72 @@
+"""Sampling from a kernel: one uniform number picks the destination bin, and the point within it.
+
+All rows of all groups' kernels stand end to end on one line, row r on [r, r + 1), cut at the row's
+cumulative probabilities. Row number plus draw is a place on that line; a binary search finds the
+piece, and how far into the piece the place lies is uniform again: the point within the bin.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.intp]
+
+MAX_ROWS = 1 << 17  # 17 bits of row number and 36 of draw make 53: their sum is exact
+
+
+class KernelTable:
+    """The kernels of all groups as flat arrays.
+
+    Parameters
+    ----------
+    rows
+        One K x T matrix a group; rows sum to 1.
+    low, high
+        Where each target bin begins and ends, on whatever scale the caller reads the outcome.
+    """
+
+    def __init__(self, rows: tuple[sparse.csr_array, ...], low: Floats, high: Floats) -> None:
+        self.bins = int(rows[0].shape[0])
+        marks, targets, sources, chances = [], [], [], []
+        for group, matrix in enumerate(rows):
+            entries = matrix.tocsr().sorted_indices()
+            for k in range(self.bins):
+                part = slice(int(entries.indptr[k]), int(entries.indptr[k + 1]))
+                chance = entries.data[part]
+                held = np.flatnonzero(chance > 0)
+                chance = chance[held] / chance[held].sum()
+                below = np.concatenate(([0.0], np.cumsum(chance)[:-1]))
+                marks.append(group * self.bins + k + below)
+                targets.append(entries.indices[part][held])
+                sources.append(np.full(held.size, k))
+                chances.append(chance)
+        self.marks = np.concatenate(marks)
+        self.target = np.concatenate(targets).astype(np.intp)
+        self.source = np.concatenate(sources).astype(np.intp)
+        self.chance = np.concatenate(chances)
+        width = np.append(self.marks[1:], float(len(rows) * self.bins)) - self.marks
+        self.low = low[self.target]
+        self._inverse = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
+        self._slope = (high - low)[self.target] * self._inverse
+
+    def piece(self, rows: Codes, draws: Floats) -> tuple[Codes, Floats]:
+        """Return the piece each draw falls on, and how far into it."""
+        place = draws + rows
+        piece = self.marks.searchsorted(place, "right")
+        piece -= 1
+        place -= self.marks[piece]
+        return piece, place
+
+    def outcome(self, rows: Codes, draws: Floats) -> Floats:
+        """Return the outcome of each draw, on the scale of `low` and `high`."""
+        piece, place = self.piece(rows, draws)
+        place *= self._slope[piece]
+        place += self.low[piece]
+        return place
+
+    def within(self, piece: Codes, place: Floats) -> Floats:
+        """Return how far into its target bin a draw lies, in [0, 1)."""
+        return place * self._inverse[piece]
