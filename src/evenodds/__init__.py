@@ -23,16 +23,19 @@ from evenodds.errors import (
     UnknownGroupError,
 )
 from evenodds.log import Log
+from evenodds.odds.equalized import EqualizedOdds
 from evenodds.opportunity import EqualOpportunity
 from evenodds.position import PositionBias, position_bias
 from evenodds.reranker import Reranker, load
 from evenodds.simulate import simulate
 from evenodds.tally import Tally, tally
+from evenodds.tradeoff import Prospect, Tradeoff, sweep
 
 __all__ = [
     "Audit",
     "DamagedFileError",
     "EqualOpportunity",
+    "EqualizedOdds",
     "EvenoddsError",
     "EvenoddsWarning",
     "FileFormatError",
@@ -44,17 +47,20 @@ __all__ = [
     "NewerVersionError",
     "OutputError",
     "PositionBias",
+    "Prospect",
     "RandomDrawWarning",
     "Reranker",
     "SettingsError",
     "SmallGroupWarning",
     "Tally",
     "TallyError",
+    "Tradeoff",
     "UnknownGroupError",
     "__version__",
     "audit",
     "load",
     "position_bias",
     "simulate",
+    "sweep",
     "tally",
 ]

@@ -35,7 +35,9 @@ class Exposure:
         weights = position_weights(tally, bias)
         used = np.flatnonzero(shown)
         shown, weights = shown[used], weights[used]
-        if used.size > 1 and used[-1] == tally.depth + 1:  # pooled positions: lists as long as they are on average
+        if (
+            used.size > 1 and used[-1] == tally.depth + 1
+        ):  # pooled positions: lists as long as they are on average
             extra = int(np.ceil(shown[-1] / max(shown[-2], 1.0)))
             weights = np.concatenate((weights[:-1], np.full(extra, weights[-1])))
             shown = np.concatenate((shown[:-1], np.full(extra, shown[-1] / extra)))

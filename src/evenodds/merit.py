@@ -2,8 +2,9 @@
 
     n1'[c, j, k] = n1[c, j, k] / w_j,    n0' = (n0 + n1) - n1'
 
-(section "Tackling Position Bias for Equalized Odds"). In thin cells n0' can fall below zero; it is
-clipped there, and how much was clipped is part of a fit's diagnostics.
+(section "Tackling Position Bias for Equalized Odds"). In thin cells n0' can fall below zero. So
+negatives are adjusted in runs of cells, clipped at zero there, and laid back on the run's cells; how
+much was clipped is part of a fit's diagnostics.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from evenodds.position import PositionBias
 from evenodds.tally import Tally
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+RUNS = 200
 
 
 def position_weights(tally: Tally, bias: PositionBias) -> Floats:
@@ -22,9 +26,20 @@ def position_weights(tally: Tally, bias: PositionBias) -> Floats:
     return bias.at(range(tally.counts.shape[2]))
 
 
-def merit_mass(tally: Tally, bias: PositionBias) -> Floats:
-    """Return ``mass[group, label, cell]`` given the merit label; negatives not below zero."""
-    return clipped(unclipped_mass(tally, bias))[0]
+def merit_mass(tally: Tally, bias: PositionBias, starts: Ints | None = None) -> Floats:
+    """Return ``mass[group, label, cell]`` given the merit label, none below zero.
+
+    `starts` are the first cells of the runs in which negatives are clipped: 200 of them, if not given.
+    """
+    if starts is None:
+        starts = np.flatnonzero(np.diff(tally.grid.coarse(RUNS), prepend=-1))
+    mass = unclipped_mass(tally, bias)
+    by_run = clipped(np.add.reduceat(mass, starts, axis=2))[0][:, 0]
+    mass[:, 0] = np.maximum(mass[:, 0], 0.0)
+    held = np.add.reduceat(mass[:, 0], starts, axis=1)
+    share = np.divide(by_run, held, out=np.zeros_like(held), where=held > 0)
+    mass[:, 0] *= np.repeat(share, np.diff(np.append(starts, tally.grid.cells)), axis=1)
+    return mass
 
 
 def unclipped_mass(tally: Tally, bias: PositionBias) -> Floats:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evenodds.audit import largest_distance
 from evenodds.errors import SettingsError, SmallGroupWarning, TallyError
 from evenodds.grid import Grid
 from evenodds.groups import GroupIndex, Unknown
@@ -24,8 +25,10 @@ from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
 from evenodds.reranker import Codes, Reranker
 from evenodds.tally import Tally, check_comparable, group_name
+from evenodds.tradeoff import prospect, rounded
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 _ORDER = 1e-6  # share of the group's all-rows distribution blended in, see _distributions
 _ATOM_STEPS = 64  # an atom's draws are represented by so many points when a tally is mapped
@@ -146,28 +149,25 @@ class EqualOpportunity(Reranker):
         self.index_ = GroupIndex(self.groups_, self.group_columns_, self.maps_.stride)
         self.draws_ = self.maps_.has_atoms
 
-    def _diagnose(
-        self, tally: Tally, bias: PositionBias, evidence: Floats, small: npt.NDArray[np.bool_]
-    ) -> dict[str, Any]:
-        from evenodds.audit import largest_distance
-
+    def _diagnose(self, tally: Tally, bias: PositionBias, evidence: Floats, small: Flags) -> dict[str, Any]:
         mass = merit_mass(tally, bias)[:, 1:].sum(axis=1)
         own = ~small
-        notes = list(bias.notes)
-        for place in np.flatnonzero(small):
-            said = (
-                f"group {group_name(tally.groups[place])} has {evidence[place]:.0f} positives, fewer than "
-                f"{self.min_positives}: it takes the map of all groups together"
-            )
-            notes.append(said)
+        expected = prospect(self, tally, bias, own)
+        before = largest_distance(tally.edges, _cumulated(mass)[own])
+        after = largest_distance(*_only(self.fair_cdf(tally, mass), own))
+        warned = [
+            f"group {group_name(tally.groups[place])} has {evidence[place]:.0f} positives, fewer than "
+            f"{self.min_positives}: it takes the map of all groups together"
+            for place in np.flatnonzero(small)
+        ]
+        for said in warned:
             warnings.warn(said, SmallGroupWarning, stacklevel=5)
         atoms = tally.grid.is_atom()
         everyone = tally.counts.sum(axis=(0, 1, 2), dtype=np.float64)
         rows = tally.counts.sum(axis=(1, 2, 3), dtype=np.float64)
-        before = largest_distance(tally.edges, _cumulated(mass)[own])
-        after = largest_distance(*_only(self.fair_cdf(tally, mass), own))
         return {
             "unfairness": {"before": _short(before), "after": _short(after)},
+            "expected": rounded(expected),
             "groups": [
                 {
                     "group": group_name(group),
@@ -178,7 +178,7 @@ class EqualOpportunity(Reranker):
                 for place, group in enumerate(tally.groups)
             ],
             "tied_rows": _short(float(everyone[atoms].sum() / everyone.sum())),
-            "notes": notes,
+            "notes": [*bias.notes, *warned],
         }
 
     def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
@@ -244,6 +244,20 @@ class EqualOpportunity(Reranker):
             thresholds = self.return_(thresholds.copy())
         return thresholds, shares
 
+    def movement(self, tally: Tally) -> float:
+        """Return E|fair score - score| over a tally's impressions, each cell at its middle."""
+        edges, atom = tally.edges, tally.grid.is_atom()
+        middle = np.where(atom, edges[:-1], (edges[:-1] + edges[1:]) / 2)
+        everyone = tally.counts.sum(axis=(1, 2), dtype=np.float64)
+        total = 0.0
+        for code, mass in zip(self.rows_of(tally), everyone, strict=True):
+            row = int(code // self.maps_.stride)
+            if row == len(self.groups_) and self.unknown == "keep":
+                continue
+            below, at = self.maps_.limits(middle, row)
+            total += float(np.abs(self._blend((below + at) / 2, middle) - middle) @ mass)
+        return total / float(everyone.sum())
+
     @property
     def _only_units(self) -> bool:
         return self.alpha == 1.0 and self.unknown != "keep"
@@ -276,7 +290,7 @@ class EqualOpportunity(Reranker):
         self.return_ = ReturnScale(np.array(tables["return_scale"], np.float64))
 
 
-def _distributions(positives: Floats, everyone: Floats, small: npt.NDArray[np.bool_]) -> Floats:
+def _distributions(positives: Floats, everyone: Floats, small: Flags) -> Floats:
     """Return the distribution function of each group's positives, and last the pooled one.
 
     A millionth of the group's all-rows distribution is blended in: where a group has rows but no
@@ -317,7 +331,7 @@ def _cumulated(mass: Floats) -> Floats:
     return share
 
 
-def _only(cdf: tuple[Floats, Floats], rows: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _only(cdf: tuple[Floats, Floats], rows: Flags) -> tuple[Floats, Floats]:
     return cdf[0], cdf[1][rows]
 
 

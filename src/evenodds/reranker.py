@@ -53,6 +53,7 @@ class Reranker(ABC):
     settings: ClassVar[tuple[str, ...]]
     kinds: ClassVar[dict[str, type[Reranker]]] = {}
 
+    alpha: float
     unknown: Unknown
     groups_: tuple[Group, ...]
     group_columns_: tuple[str, ...]
@@ -177,6 +178,10 @@ class Reranker(ABC):
 
         ``mass[group, cell]`` lies on the tally's cells, evenly within each.
         """
+
+    @abstractmethod
+    def movement(self, tally: Tally) -> float:
+        """Return E|fair score - score| over a tally's impressions."""
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "index_"):

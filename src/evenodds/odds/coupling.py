@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from evenodds.errors import EvenoddsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from evenodds.odds.problem import Floats
+from evenodds.odds.problem import Floats
 
 Ints = npt.NDArray[np.int64]
 
@@ -31,7 +28,8 @@ _SLIVER = 1e-14  # mass (of a total of 2) below which a piece of a bin is roundi
 _NOISE = 1e-15  # rounding error of a moment: windows keep to the left by as much
 _TOUCH = 1e-15  # distance from hull to target, in mass, at which they meet
 _ROUGH = 1e-11  # error of a mass or a moment above which a solution of the solver is not taken
-_NEAR = 2  # targets on either side of the cheapest one that the solver is given at once
+_FEW = 24  # targets up to which the solver starts from the coupling alone
+_MERGED = 3  # targets that are merged for a first, coarser solution
 _PRICED = 6  # columns that may be priced in per stretch and round
 
 
@@ -289,9 +287,18 @@ def _transport(
     start = _overlaps(part, *_cut(part, masses, moments))
     if masses.size == 1 or mass.size == 1:
         return *start, float((price[start[:2]] * start[2]).sum())
+    k, t = start[:2]
+    if masses.size > _FEW:  # merged targets are under the hull too, and say which columns to try
+        cuts = np.arange(0, masses.size, _MERGED)
+        merged = np.add.reduceat(masses, cuts), np.add.reduceat(moments, cuts)
+        mean = np.add.reduceat(price * masses, cuts, axis=1) / merged[0]
+        rough_k, rough_t, _, _ = _transport(part, *merged, mean, 1e-4, deadline)
+        around = rough_t[:, None] * _MERGED + np.arange(-1, _MERGED + 1)
+        k = np.concatenate([k, np.repeat(rough_k, around.shape[1])])
+        t = np.concatenate([t, np.clip(around.ravel(), 0, masses.size - 1)])
     scale = float(mass @ price.mean(axis=1)) / float(mass.sum()) or 1.0
     master = _Master(mass, part.slopes, masses, moments / masses, price / scale, deadline)
-    stretch, owner, flow, bound = master.solve(start[0], start[1], tolerance, deadline)
+    stretch, owner, flow, bound = master.solve(k, t, tolerance, deadline)
     sent = np.bincount(stretch, weights=flow, minlength=mass.size)
     flow *= np.divide(mass, sent, out=np.zeros(mass.size), where=sent > 0.0)[stretch]
     missed = np.bincount(owner, weights=flow, minlength=masses.size) - masses
@@ -359,8 +366,6 @@ class _Master:
     def solve(self, k: Ints, t: Ints, tolerance: float, deadline: float) -> tuple[Ints, Ints, Floats, float]:
         """Price columns in until the bound meets the price; return (stretch, target, flow) and the bound."""
         K, T = self.price.shape
-        nearest = self.price.argmin(axis=1)[:, None] + np.arange(-_NEAR, _NEAR + 1)
-        self.has[np.arange(K)[:, None], np.clip(nearest, 0, T - 1)] = True
         self.has[k, t] = True
         self.add(*np.nonzero(self.has))
         held = np.zeros(T), np.zeros(T)  # the multipliers of the best bound so far

@@ -20,17 +20,15 @@ that makes vertical and horizontal stretches plain slopes of 1 and -1 and leaves
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from evenodds.errors import SettingsError, TallyError
 from evenodds.odds.coupling import GRID, Ints, couple, lay_out, least_movement
 from evenodds.odds.problem import Floats, Kernel, OddsProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Order = Literal["likelihood", "score"]
 
@@ -142,7 +140,7 @@ def find_frontier(
         Two labels: index 0 negative, 1 positive. Bins without mass in a group are left out there.
     order
         ``"likelihood"``: the best that these bins allow, as if their masses were known.
-        ``"score"``: the best among kernels that keep to the order of the scores.
+        ``"score"``: the best that mixtures of score thresholds reach in all groups.
     loss
         The AUC that may be given up to have few target bins. Any subset of the vertices lies under
         all hulls, so it can be reached too. Segments are merged, as many as go, up to an equal loss

@@ -32,7 +32,9 @@ from evenodds.odds.problem import OddsProblem
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-TOLERANCES = (1e-9, 1e-7)  # HiGHS's default is the second; the first leaves little to repair
+FEASIBLE_POINT = 2  # highspy's kSolutionStatusFeasible
+STEPS = 150  # of the interior point method; 15 to 60 are usual
+CORRECTIONS = 2  # Gondzio's, within a step
 
 
 @dataclass(frozen=True)
@@ -105,26 +107,29 @@ class Answer:
 
 
 def solve_with_highs(program: Program, *, deadline: float) -> Answer | None:
-    """Solve a program that is known to be feasible; None if no feasible point was found in time."""
-    for tolerance in TOLERANCES:
-        solver, status = _run_highs(program, tolerance, deadline)
-        if status.name not in {"kInfeasible", "kUnboundedOrInfeasible"}:
+    """Solve a program that is known to be feasible; None if no feasible point was found in time.
+
+    The second attempt is for programs so badly scaled that the first one calls them infeasible, or fails.
+    """
+    for method, tolerance in (("ipx", 1e-9), ("simplex", 1e-7)):
+        solver = _run_highs(program, method, tolerance, deadline)
+        status = solver.getModelStatus().name
+        if status in {"kOptimal", "kTimeLimit"}:
             break
     else:
         raise EvenoddsError(
-            "HiGHS finds no kernel for these bins, though one always exists",
+            f"HiGHS finds no kernel for these bins, though one always exists; it ends with {status}",
             hint="the bins' probabilities may differ too much in size: merge the thinnest bins",
         )
-    solution, info = solver.getSolution(), solver.getInfo()
-    feasible = info.primal_solution_status == info.dual_solution_status.__class__(2)
-    if status.name != "kOptimal" and not feasible:
+    solution = solver.getSolution()
+    if status != "kOptimal" and solver.getInfo().primal_solution_status != FEASIBLE_POINT:
         return None
     duals = np.array(solution.row_dual) if solution.dual_valid else np.zeros(program.matrix.shape[0])
     return Answer(np.array(solution.col_value), duals)
 
 
-def _run_highs(program: Program, tolerance: float, deadline: float) -> tuple[Any, Any]:
-    """Return HiGHS after its run, and the model status."""
+def _run_highs(program: Program, method: str, tolerance: float, deadline: float) -> Any:
+    """Return HiGHS after its run, which may have failed: the model status tells."""
     import highspy
 
     def check(status: Any, what: str) -> None:
@@ -135,7 +140,7 @@ def _run_highs(program: Program, tolerance: float, deadline: float) -> tuple[Any
     solver = make()
     options = {
         "output_flag": False,
-        "solver": "ipx",
+        "solver": method,
         "time_limit": max(deadline - time.monotonic(), 0.0),
         "primal_feasibility_tolerance": tolerance,
         "dual_feasibility_tolerance": tolerance,
@@ -152,8 +157,8 @@ def _run_highs(program: Program, tolerance: float, deadline: float) -> tuple[Any
     model.a_matrix_.index_ = program.matrix.indices
     model.a_matrix_.value_ = program.matrix.data
     check(solver.passModel(model), "the linear program")
-    check(solver.run(), "to run")
-    return solver, solver.getModelStatus()
+    solver.run()
+    return solver
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
@@ -277,7 +282,7 @@ class _Newton:
         """Set every block's direction; return the target's. Prices go to where they sum to zero."""
         blocks = self.blocks
         loads = [block.load(part) for block, part in zip(blocks, wanted, strict=True)]
-        surplus = sum(block.price for block in blocks).ravel()
+        surplus = np.sum([block.price for block in blocks], axis=0).ravel()
         if len(blocks) == 2:
             load = loads[0] - loads[1] - blas.dsymv(1.0, blocks[1].normal, surplus, lower=1)
             first, _ = lapack.dpotrs(self.factor, load, lower=1)
@@ -301,22 +306,22 @@ class _Newton:
 
 
 def interior_prices(
-    sides: tuple[Side, ...], *, gap: float, deadline: float, corrections: int = 2, rounds: int = 150
-) -> tuple[Floats, float, tuple[Floats, ...]]:
+    sides: tuple[Side, ...], *, gap: float, deadline: float
+) -> tuple[Floats, tuple[Floats, ...]]:
     """Return prices whose lower bound is within `gap` of the optimum, or the best ones by the deadline.
 
     A primal-dual interior point method (Mehrotra's predictor and corrector, Gondzio's further
     corrections) on the whole program. It starts feasible, since sending every bin everywhere alike is;
     and the equations of a step shrink to M K unknowns a group, since row sums and images
     each touch a flow once. So a step costs L (M K)^2 K multiplications, not the cube of L K^2.
-    Its flows are no use as a kernel, since they spread over every optimal one.
 
     Returns
     -------
     prices
         v[c, y, t], shape (L, M, K), summing to zero over c.
-    bound
-        `lower_bound(sides, prices)`.
+    flows
+        X_c[k, t] of each side. No use as a kernel, since they spread over every optimal one, but
+        moves that no optimal kernel makes are nearly zero here.
     """
     unit = max(float(side.costs.max()) for side in sides) or 1.0
     blocks = [_Block(side, unit) for side in sides]
@@ -324,27 +329,27 @@ def interior_prices(
     size = sum(block.flow.size for block in blocks)
     prices = np.zeros((len(sides), *target.shape))
     bound = moves_value(sides, prices)
-    stalled = 0
+    stalled, floor = 0, 1e-6 * unit * target.shape[1]
     with one_blas_thread(), np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        for _ in range(rounds):
+        for _ in range(STEPS):
             latest = unit * np.stack([block.price for block in blocks])
             latest_bound = moves_value(sides, latest - latest.mean(axis=0))
-            movement = unit * sum(float(np.vdot(b.flow, b.costs)) for b in blocks) / target.shape[1]
+            movement = unit * sum(float(np.vdot(b.flow, b.costs)) for b in blocks)
             stalled = 0 if latest_bound > bound else stalled + 1
             if latest_bound > bound:
                 prices, bound = latest - latest.mean(axis=0), latest_bound
-            if movement - bound <= gap * movement or stalled == 10 or time.monotonic() > deadline:
+            if movement - bound <= gap * max(movement, floor) or stalled == 10 or time.monotonic() > deadline:
                 break
             for block in blocks:
                 block.measure(target)
             try:
-                target += _step(_Newton(blocks), size, corrections)
+                target += _step(_Newton(blocks), size)
             except (np.linalg.LinAlgError, ValueError):
                 break
-    return prices, bound, tuple(block.flow for block in blocks)
+    return prices, tuple(block.flow for block in blocks)
 
 
-def _step(newton: _Newton, size: int, corrections: int) -> Floats:
+def _step(newton: _Newton, size: int) -> Floats:
     """Move every block by one step; return the target's move."""
     blocks = newton.blocks
     product = [block.flow * block.slack for block in blocks]
@@ -360,7 +365,7 @@ def _step(newton: _Newton, size: int, corrections: int) -> Floats:
     ]
     target = newton.direct(wanted)
     primal, dual = newton.longest()
-    for _ in range(corrections):
+    for _ in range(CORRECTIONS):
         further, further_dual = min(1.0, primal + 0.3), min(1.0, dual + 0.3)
         kept = [block.direction for block in blocks]
         corrected = []

@@ -13,30 +13,33 @@ group's kernel). A few bins go to HiGHS whole. Many bins take four steps a level
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse import linalg as sparse_linalg
 
 from evenodds.errors import EvenoddsError, SettingsError, TallyError
-from evenodds.odds.lp import Program, Side, interior_prices, lower_bound, sides_of, solve_with_highs
+from evenodds.odds.lp import Side, interior_prices, sides_of, solve_with_highs
 from evenodds.odds.problem import Kernel, OddsProblem
+from evenodds.odds.relax import TINY, Agreement, check_epsilon, images_of, settle, tidy
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Rows = tuple[sparse.csr_array, ...]
 
-WHOLE = 8_000  # columns up to which HiGHS gets the whole program
+WHOLE = 8_000  # columns up to which HiGHS gets the whole program at once
+RELAXED = 400_000  # the same for ratio constraints, for which there is no interior point method
 EXACT = 20_000  # columns up to which the optimum is found to seven digits, whatever the gap asked for
+SEVEN_DIGITS = 5e-8
+LARGEST = 4_000  # prices a group (labels times bins) up to which the interior point method fits
 NEAR = 6  # moves from each bin that enter a restricted program, besides the coarser kernel's
-FLOW = 1e-4
-FACE = 16
+USED = 1e-4  # share of a bin that the interior point method still moves along an optimal column
+FACE = 16  # such columns a bin, above which there are so many optimal kernels that few columns do
 ROUNDS = 25  # of pricing; two are usual
-THIN = 1e-9
-TINY = 1e-12  # a probability below this is an error of the solver
+NOTHING = 1e-6  # of the dearest move: a movement that solvers cannot tell from none
+THIN = 1e-9  # mass, relative to an average bin, that a solver cannot see
 
 
 @dataclass(frozen=True)
@@ -46,24 +49,32 @@ class MovementSolution:
     Attributes
     ----------
     kernel
-        Satisfies every constraint to 1e-9; a bin that holds no mass of a group moves as the
-        nearest bin of that group which does.
+        Satisfies every constraint to 1e-9. A bin that holds no mass of a group moves as the nearest
+        bin of that group which does. The target is the mean of the groups' images, weighted by visits.
+    images
+        Each group's distribution over target bins given each label, shape (L, M, T): all groups' are
+        the target, except where an epsilon lets them differ.
+    breach
+        The largest error of a constraint between groups: the difference of two images, or, with an
+        epsilon, how far exp(-epsilon) times one group's cumulative image exceeds another's.
     objective
         The kernel's movement, measured after all rounding.
     bound
-        No feasible kernel moves less than this.
+        No kernel that satisfies the constraints moves less than this.
     gap
-        (objective - bound) / objective.
+        (objective - bound) / objective; a movement below a millionth of the dearest move counts as that.
     certified
         Whether the gap is at most the one asked for. If not, nothing is claimed.
     method
-        ``"unmoved"``: each bin's cheapest move is feasible; ``"whole"``: the whole program in
-        HiGHS; ``"refined"``: coarse bins to fine.
+        ``"unmoved"``: each bin's cheapest move satisfies the constraints; ``"whole"``: the whole
+        program in HiGHS; ``"refined"``: coarse bins to fine.
     seconds
         Wall time.
     """
 
     kernel: Kernel
+    images: Floats
+    breach: float
     objective: float
     bound: float
     gap: float
@@ -72,18 +83,28 @@ class MovementSolution:
     seconds: float
 
 
-def solve_movement(problem: OddsProblem, *, time_limit: float = 120.0, gap: float = 1e-4) -> MovementSolution:
+def solve_movement(
+    problem: OddsProblem,
+    *,
+    epsilon: Sequence[float] | None = None,
+    time_limit: float = 120.0,
+    gap: float = 1e-4,
+) -> MovementSolution:
     """Return the kernel that equalizes odds over the bins at the least movement.
 
     Parameters
     ----------
     problem
         The bins, what each group's labels put there, and what moves cost.
+    epsilon
+        One number a label: how far the groups' cumulative distributions may differ, as the
+        logarithm of their ratio; 0 (and anything below 1e-6) asks for equality, inf for nothing. None
+        asks for equality throughout.
     time_limit
         Seconds. When they are over the best kernel so far is returned, with its true gap.
     gap
         How far above the lower bound the movement may end, relative to itself. Programs of up to
-        20,000 columns (100 bins, two groups) are solved to the optimum whatever the gap.
+        20,000 columns (100 bins, two groups) are solved to seven digits whatever the gap.
 
     Examples
     --------
@@ -97,35 +118,36 @@ def solve_movement(problem: OddsProblem, *, time_limit: float = 120.0, gap: floa
     started = time.monotonic()
     check_problem(problem)
     check_limits(gap, time_limit)
-    deadline = started + time_limit
-    every = range(problem.labels)
-    rows = _tidy(problem, _cheapest(problem))
-    prices = np.zeros_like(problem.given)
-    method = "unmoved"
-    if _mismatch(problem, rows, every) > TINY:
-        thick = _thicken(problem)
-        columns = problem.groups * problem.bins**2
-        certain = False
-        if columns > WHOLE:
-            method = "refined"
-            aim = gap if columns > EXACT else 1e-8
-            rows, prices, reached = _refined(thick, aim, deadline)
-        if columns <= WHOLE or (columns <= EXACT and reached > 5e-8):
-            method = "whole"
-            rows, prices = _whole(sides_of(thick), deadline)
-        rows = settle(problem, rows, every)
-    bound = lower_bound(sides_of(problem), prices)
-    kernel = Kernel(rows, images_of(problem, rows).mean(axis=0))
+    epsilons = np.array(check_epsilon(epsilon, problem.labels))
+    finite = np.isfinite(epsilons)
+    asked = OddsProblem(problem.given[:, finite], problem.visits, problem.cost)
+    agreement = Agreement(tuple(epsilons[finite].tolist()), problem.groups, problem.bins)
+    rows, bound, method = tidy(problem, _cheapest(problem)), np.inf, "unmoved"
+    if agreement.breach(images_of(asked, rows)) > TINY:
+        rows, duals, method = _search(_thicken(asked), agreement, gap, started + time_limit)
+        rows = settle(asked, agreement, rows)
+        bound = agreement.bound(sides_of(asked), duals)
+    images = images_of(problem, rows)
+    kernel = Kernel(rows, np.tensordot(problem.visits.sum(axis=1) / problem.visits.sum(), images, axes=1))
     objective = kernel.movement(problem)
+    bound = min(bound, objective)
     reached = relative_gap(objective, bound, problem)
     return MovementSolution(
-        kernel, objective, bound, reached, reached <= gap, method, time.monotonic() - started
+        kernel,
+        images,
+        agreement.breach(images[:, finite]),
+        objective,
+        bound,
+        reached,
+        reached <= gap,
+        method,
+        time.monotonic() - started,
     )
 
 
 def relative_gap(objective: float, bound: float, problem: OddsProblem) -> float:
     """Return (objective - bound) / objective, where a movement that is nothing but rounding counts as zero."""
-    floor = max(1e-6 * float(problem.cost.max()), 1e-300)
+    floor = max(NOTHING * float(problem.cost.max()), 1e-300)
     return max(objective - bound, 0.0) / max(objective, floor)
 
 
@@ -157,10 +179,27 @@ def check_problem(problem: OddsProblem) -> None:
         )
 
 
+def _search(
+    problem: OddsProblem, agreement: Agreement, gap: float, deadline: float
+) -> tuple[Rows, Floats, str]:
+    """Return a kernel, duals that bound its movement from below, and how they were found."""
+    columns = problem.groups * problem.bins**2
+    if columns > (RELAXED if agreement.bounded else WHOLE):
+        aim = gap if columns > EXACT else SEVEN_DIGITS / 5
+        rows, duals = _refined(problem, agreement, aim, deadline)
+        movement = Kernel(rows, problem.given[0]).movement(problem)
+        reached = relative_gap(movement, agreement.bound(sides_of(problem), duals), problem)
+        if columns > EXACT or reached < SEVEN_DIGITS or time.monotonic() > deadline:
+            return rows, duals, "refined"
+    return *_whole(agreement, problem, deadline), "whole"
+
+
 def _thicken(problem: OddsProblem) -> OddsProblem:
-    """Drop bins and labels that are too thin for a solver."""
+    """Empty the bins, and the labels within a bin, that hold too little for a solver; `settle` mends the rest."""
     share = problem.visits.sum(axis=1, keepdims=True)
-    mass = (problem.given.sum(axis=1) + problem.visits / np.where(share > 0.0, share, 1.0)) / (problem.labels + 1)
+    mass = (problem.given.sum(axis=1) + problem.visits / np.where(share > 0.0, share, 1.0)) / (
+        problem.labels + 1
+    )
     thin = mass < THIN / problem.bins
     given = np.where(thin[:, None] | (problem.given < THIN * mass[:, None]), 0.0, problem.given)
     return OddsProblem(
@@ -177,83 +216,42 @@ def _cheapest(problem: OddsProblem) -> Rows:
     return (kernel,) * problem.groups
 
 
-# ---------------------------------------------------------------- the program, whole or restricted
-
-
 def _columns_of(side: Side) -> Ints:
     """Return all moves from bins that hold mass, as from * K + to."""
     bins = side.costs.shape[1]
     return (side.bins[:, None] * bins + np.arange(bins)).ravel()
 
 
-def _restrict(sides: tuple[Side, ...], columns: list[Ints]) -> Program:
-    """Write the program down for some moves only; two groups need no variables for the shared target."""
-    labels, bins = sides[0].rates.shape[0], sides[0].costs.shape[1]
-    paired = len(sides) == 2
-    first = sum(side.bins.size for side in sides)
-    height = first + (1 if paired else len(sides)) * labels * bins
-    offset, starts = 0, 0
-    index, value, cost = [], [], []
-    for number, (side, moves) in enumerate(zip(sides, columns, strict=True)):
-        origin = np.searchsorted(side.bins, moves // bins)
-        to = moves % bins
-        image = first + (0 if paired else number * labels * bins) + np.arange(labels) * bins
-        index.append(np.column_stack([offset + origin, image + to[:, None]]).ravel())
-        rates = side.rates[:, origin].T * (-1.0 if paired and number == 1 else 1.0)
-        value.append(np.column_stack([np.ones(moves.size), rates]).ravel())
-        cost.append(side.costs[origin, to])
-        offset += side.bins.size
-        starts += moves.size
-    pointer = np.arange(starts + 1) * (labels + 1)
-    free = 0 if paired else labels * bins
-    if free:
-        targets = first + np.arange(len(sides)) * free + np.arange(free)[:, None]
-        index.append(targets.ravel())
-        value.append(np.full(targets.size, -1.0))
-        cost.append(np.zeros(free))
-        pointer = np.concatenate([pointer, pointer[-1] + (np.arange(free) + 1) * len(sides)])
-    matrix = sparse.csc_array(
-        (np.concatenate(value), np.concatenate(index), pointer), shape=(height, starts + free)
-    )
-    matrix.eliminate_zeros()
-    masses = np.concatenate([*(side.mass for side in sides), np.zeros(height - first)])
-    ceiling = np.full(starts + free, np.inf)
-    return Program(np.concatenate(cost), matrix, masses, masses, np.zeros(starts + free), ceiling)
-
-
-def _solve_restricted(
-    sides: tuple[Side, ...], columns: list[Ints], deadline: float
+def _solve(
+    agreement: Agreement, sides: tuple[Side, ...], columns: list[Ints], deadline: float
 ) -> tuple[Rows, Floats, float] | None:
-    """Return the best kernel on these moves, its prices and its movement; None if time ran out first."""
-    labels, bins = sides[0].rates.shape[0], sides[0].costs.shape[1]
-    program = _restrict(sides, columns)
-    answer = solve_with_highs(program, time_limit=deadline - time.monotonic())
+    """Return the best kernel that moves so, the duals, and the movement; None if time ran out first."""
+    bins = agreement.bins
+    program = agreement.program(sides, columns)
+    answer = solve_with_highs(program, deadline=deadline)
     if answer is None:
         return None
     flows = np.split(answer.values, np.cumsum([moves.size for moves in columns]))
     rows = []
     for side, moves, flow in zip(sides, columns, flows, strict=False):
-        origin = np.searchsorted(side.bins, moves // bins)
         kept = flow > 0.0
-        entries = (flow / side.mass[origin])[kept]
-        rows.append(sparse.csr_array((entries, np.divmod(moves[kept], bins)), shape=(bins, bins)))
-    duals = answer.duals[sum(side.bins.size for side in sides) :].reshape(-1, labels, bins)
-    prices = np.concatenate([duals, -duals]) if len(sides) == 2 else duals - duals.mean(axis=0)
-    return tuple(rows), prices, float(program.cost @ answer.values) / bins
+        origin, to = np.divmod(moves[kept], bins)
+        entries = flow[kept] / side.mass[np.searchsorted(side.bins, origin)]
+        rows.append(sparse.csr_array((entries, (origin, to)), shape=(bins, bins)))
+    duals = answer.duals[sum(side.bins.size for side in sides) :]
+    return tuple(rows), duals, float(program.cost @ answer.values) / bins
 
 
-def _whole(sides: tuple[Side, ...], deadline: float) -> tuple[Rows, Floats]:
+def _whole(agreement: Agreement, problem: OddsProblem, deadline: float) -> tuple[Rows, Floats]:
     """Give HiGHS every column."""
-    solved = _solve_restricted(sides, [_columns_of(side) for side in sides], deadline)
+    sides = sides_of(problem)
+    solved = _solve(agreement, sides, [_columns_of(side) for side in sides], deadline)
     if solved is None:
         raise EvenoddsError(
             "the linear program was not solved within its time limit, and no kernel was found",
             hint="raise time_limit, or use fewer bins",
         )
     return solved[:2]
-
-
-# ---------------------------------------------------------------- from coarse bins to fine
 
 
 def _coarsen(problem: OddsProblem) -> OddsProblem:
@@ -279,55 +277,64 @@ def _prolong(rows: Rows, bins: int) -> Rows:
     return tuple(sparse.csr_array(matrix[parent] @ spread) for matrix in rows)
 
 
-def _refined(problem: OddsProblem, gap: float, deadline: float) -> tuple[Rows, Floats, float]:
-    """Return a kernel, prices that bound its movement from below, and the gap between the two."""
+def _refined(problem: OddsProblem, agreement: Agreement, gap: float, deadline: float) -> tuple[Rows, Floats]:
+    """Return a kernel, and duals that bound its movement from below."""
     ladder = [problem]
-    while ladder[-1].groups * ladder[-1].bins ** 2 > WHOLE:
+    # A quarter of RELAXED: its time grows faster than the columns, and two levels are still to come.
+    while ladder[-1].groups * ladder[-1].bins ** 2 > (RELAXED / 4 if agreement.bounded else WHOLE):
         ladder.append(_coarsen(ladder[-1]))
-    rows, prices = _whole(sides_of(ladder.pop()), deadline)
+    coarsest = ladder.pop()
+    agreement = replace(agreement, bins=coarsest.bins)
+    rows, duals = _whole(agreement, coarsest, deadline)
     while ladder:
         fine = ladder.pop()
-        sides = sides_of(fine)
-        rows = _prolong(rows, fine.bins)
-        prices = np.repeat(prices, 2, axis=2)[:, :, : fine.bins]
-        left = deadline - time.monotonic()
-        if left > 0.0:
+        finer = replace(agreement, bins=fine.bins)
+        rows, duals, agreement = _prolong(rows, fine.bins), agreement.carry(duals, finer), finer
+        if time.monotonic() < deadline:
             aim = max(gap, 1e-3) if ladder else gap
-            inner = interior_prices(sides, gap=aim / 2, deadline=deadline - 0.3 * left)
-            rows, prices = _price(sides, rows, inner, aim, deadline)
-    bound = lower_bound(sides, prices)
-    return rows, prices, relative_gap(Kernel(rows, prices[0]).movement(problem), bound, problem)
+            rows, duals = _price(agreement, sides_of(fine), rows, duals, aim, deadline)
+    return rows, duals
 
 
 def _price(
-    sides: tuple[Side, ...], rows: Rows, inner: tuple[Floats, float, tuple[Floats,...]], gap: float, deadline: float
+    agreement: Agreement, sides: tuple[Side, ...], rows: Rows, duals: Floats, gap: float, deadline: float
 ) -> tuple[Rows, Floats]:
     """Improve a kernel on few columns, adding those that prices near the best ones make cheap."""
-    best, bound, flows = inner
-    columns = [
-        np.union1d(_support(matrix, side), near)
-        for matrix, side, near in zip(rows, sides, _nearest(sides, best), strict=True)
-    ]
-    used = [flow > FLOW * side.mass[:, None] for flow, side in zip(flows, sides, strict=True)]
-    if sum(int(u.sum()) for u in used) < FACE * sum(side.bins.size for side in sides):
-        columns = [np.union1d(a, _columns_of(side)[u.ravel()]) for a, side, u in zip(columns, sides, used)]
+    columns = [_support(matrix, side) for matrix, side in zip(rows, sides, strict=True)]
+    if not agreement.bounded and agreement.bins * len(agreement.epsilon) <= LARGEST:
+        now = time.monotonic()
+        prices, flows = interior_prices(sides, gap=gap / 2, deadline=now + 0.7 * (deadline - now))
+        duals = agreement.duals_of(prices)
+        used = [flow > USED * side.mass[:, None] for flow, side in zip(flows, sides, strict=True)]
+        if sum(int(u.sum()) for u in used) < FACE * sum(side.bins.size for side in sides):
+            columns = [
+                np.union1d(moves, _columns_of(side)[u.ravel()])
+                for moves, side, u in zip(columns, sides, used, strict=True)
+            ]
+    floor = NOTHING * max(float(side.costs.max()) for side in sides)
+    bound, between, improved = agreement.bound(sides, duals), duals, True
     for _ in range(ROUNDS):
-        solved = _solve_restricted(sides, columns, deadline)
+        known = sum(moves.size for moves in columns)
+        near = _nearest(sides, agreement.prices(between)[0])
+        columns = [np.union1d(moves, few) for moves, few in zip(columns, near, strict=True)]
+        if known == sum(moves.size for moves in columns) and not improved:
+            break
+        try:
+            solved = _solve(agreement, sides, columns, deadline)
+        except EvenoddsError:  # HiGHS errs on bins of hardly any mass: the kernel before stands
+            solved = None
         if solved is None:
             break
         rows, own, movement = solved
-        if movement - bound <= gap * movement or time.monotonic() > deadline:
+        if movement - bound <= gap * max(movement, floor) or time.monotonic() > deadline:
             break
-        # The restricted program's own prices are wild wherever it has no columns: stay close to the best.
-        between = (own + best) / 2
-        between_bound = lower_bound(sides, between)
-        if between_bound > bound:
-            best, bound = between, between_bound
-        wider = [np.union1d(a, b) for a, b in zip(columns, _nearest(sides, between), strict=True)]
-        if between_bound < bound and all(a.size == b.size for a, b in zip(columns, wider, strict=True)):
-            break
-        columns = wider
-    return rows, best
+        # The restricted program's own duals are wild wherever it has no columns: stay close to the best.
+        between = (own + duals) / 2
+        latest = agreement.bound(sides, between)
+        improved = latest > bound
+        if improved:
+            duals, bound = between, latest
+    return rows, duals
 
 
 def _support(matrix: sparse.csr_array, side: Side) -> Ints:
@@ -346,125 +353,3 @@ def _nearest(sides: tuple[Side, ...], prices: Floats) -> list[Ints]:
         to = np.argpartition(side.reduced(own), few - 1, axis=1)[:, :few]
         chosen.append((side.bins[:, None] * bins + np.column_stack([to, side.bins])).ravel())
     return chosen
-
-
-# ---------------------------------------------------------------- making a solution exact
-
-
-def images_of(problem: OddsProblem, rows: Rows) -> Floats:
-    """Return each group's distribution over target bins given each label, shape (L, M, T)."""
-    return np.stack([given @ matrix for given, matrix in zip(problem.given, rows, strict=True)])
-
-
-def _mismatch(problem: OddsProblem, rows: Rows, tied: Iterable[int]) -> float:
-    """Return the largest error of a row sum, or of a group's image against the groups' mean, if tied."""
-    images = images_of(problem, rows)[:, list(tied)]
-    errors = [float(np.abs(matrix.sum(axis=1) - 1.0).max()) for matrix in rows]
-    return max(*errors, float(np.abs(images - images.mean(axis=0)).max(initial=0.0)))
-
-
-def _tidy(problem: OddsProblem, rows: Rows) -> Rows:
-    """Drop what is negative or rounding, rescale rows to 1, and fill those of bins without mass.
-
-    Such a row is bound by nothing. It copies the nearest bin with mass of its group (the lower of
-    two), so that a score never seen before is moved like those beside it.
-    """
-    tidied = []
-    for given, visits, matrix in zip(problem.given, problem.visits, rows, strict=True):
-        entries = matrix.tocoo()
-        kept = entries.data > TINY
-        where = (entries.row[kept], entries.col[kept])
-        cleaned = sparse.csr_array((entries.data[kept], where), shape=matrix.shape)
-        total = cleaned.sum(axis=1)
-        held = np.flatnonzero((total > 0.0) & (given.any(axis=0) | (visits > 0.0)))
-        scaled = sparse.csr_array(sparse.diags_array(1.0 / np.where(total > 0.0, total, 1.0)) @ cleaned)
-        nearest = held[np.abs(np.arange(problem.bins)[:, None] - held).argmin(axis=1)]
-        tidied.append(sparse.csr_array(scaled[nearest]))
-    return tuple(tidied)
-
-
-def settle(problem: OddsProblem, rows: Rows, tied: Iterable[int]) -> Rows:
-    """Make a solver's kernel satisfy its constraints to rounding error.
-
-    `tied` are the labels whose images all groups share. Solvers leave errors of 1e-9 and more; here
-    they are spread over the support in proportion to it, which keeps it sparse. Where the
-    support has no room for that, a little of every row is mixed in.
-    """
-    tied = list(tied)
-    best = rows = _tidy(problem, rows)
-    error = _mismatch(problem, rows, tied)
-    for _ in range(5):
-        if error <= TINY:
-            return best
-        rows = _tidy(problem, _nudge(problem, rows, tied))
-        latest = _mismatch(problem, rows, tied)
-        if latest < error:
-            best, error = rows, latest
-    return best if error <= 1e-10 else _mix(problem, best, tied)
-
-
-def _nudge(problem: OddsProblem, rows: Rows, tied: list[int]) -> Rows:
-    """Solve the constraints on the support, for changes that are smallest relative to the entries."""
-    bins, groups = problem.bins, problem.groups
-    entries = [matrix.tocoo() for matrix in rows]
-    data = np.concatenate([e.data for e in entries])
-    first = groups * bins
-    height = first + (groups - 1) * len(tied) * bins
-    index, column, value = [], [], []
-    start = 0
-    for number, (given, e) in enumerate(zip(problem.given, entries, strict=True)):
-        own = start + np.arange(e.data.size)
-        start += e.data.size
-        index.append(number * bins + e.row)
-        value.append(np.ones(e.data.size))
-        column.append(own)
-        for place, label in enumerate(tied):
-            # Each group's image less the next one's: a group is in one such row or in two.
-            for link, sign in ((number, 1.0), (number - 1, -1.0)):
-                if 0 <= link < groups - 1:
-                    index.append(first + (link * len(tied) + place) * bins + e.col)
-                    value.append(sign * given[label, e.row])
-                    column.append(own)
-    matrix = sparse.csr_array(
-        (np.concatenate(value), (np.concatenate(index), np.concatenate(column))), shape=(height, start)
-    )
-    matrix.eliminate_zeros()
-    wanted = np.concatenate([np.ones(first), np.zeros(height - first)])
-    weighted = sparse.csr_array(matrix @ sparse.diags_array(np.sqrt(data)))
-    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)))
-    scale = sparse.diags_array(1.0 / np.where(length > 0.0, length, 1.0))
-    scaled = sparse.csr_array(scale @ weighted)
-    normal = sparse.csc_array(scaled @ scaled.T + 1e-13 * sparse.eye_array(height))
-    factor = sparse_linalg.splu(normal, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
-    for _ in range(3):
-        error = scale @ (wanted - matrix @ data)
-        data = data + np.sqrt(data.clip(0.0)) * (scaled.T @ factor.solve(error))
-    pieces = np.split(data, np.cumsum([e.data.size for e in entries])[:-1])
-    return tuple(
-        sparse.csr_array((piece, (e.row, e.col)), shape=e.shape)
-        for piece, e in zip(pieces, entries, strict=True)
-    )
-
-
-def _mix(problem: OddsProblem, rows: Rows, tied: list[int]) -> Rows:
-    """Correct every image exactly, and mix in just enough of one distribution to stay positive.
-
-    With H_c a right inverse of group c's shares, H_c (target - image_c) corrects the image and leaves row
-    sums alone. Its negative entries are covered by a common row n, in all rows of all groups; then
-    everything is divided by 1 + sum(n).
-    """
-    shares = problem.given[:, tied]
-    inverses = np.linalg.pinv(shares, rcond=1e-9)
-    # Only targets that every group can reach: proportional labels stay proportional.
-    reachable = sum(share @ inverse for share, inverse in zip(shares, inverses, strict=True))
-    weights, axes = np.linalg.eigh((reachable + reachable.T) / 2)
-    basis = axes[:, weights > problem.groups - 1e-9]
-    images = images_of(problem, rows)[:, tied]
-    target = basis @ (basis.T @ images.mean(axis=0))
-    moved = [
-        matrix.toarray() + inverse @ (target - image)
-        for matrix, inverse, image in zip(rows, inverses, images, strict=True)
-    ]
-    cover = np.max([-corrected.min(axis=0) for corrected in moved], axis=0).clip(0.0)
-    mixed = [(corrected + cover).clip(0.0) for corrected in moved]
-    return tuple(sparse.csr_array(m / m.sum(axis=1, keepdims=True)) for m in mixed)

@@ -50,7 +50,8 @@ class KernelTable:
         width = np.append(self.marks[1:], float(len(rows) * self.bins)) - self.marks
         self.low = low[self.target]
         self._inverse = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
-        self._slope = (high - low)[self.target] * self._inverse
+        self.span = (high - low)[self.target]
+        self._slope = self.span * self._inverse
 
     def piece(self, rows: Codes, draws: Floats) -> tuple[Codes, Floats]:
         """Return the piece each draw falls on, and how far into it."""
