@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenodds.errors import TallyError
 from evenodds.merit import merit_mass
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
@@ -122,7 +123,8 @@ def audit(
     check_comparable(tally)
     bias = model.position_bias_ if model is not None else position_bias(tally, position_bias_method)
     biased = bool((bias.weights != 1.0).any())
-    masses = {"merit": merit_mass(tally, bias), "observed": tally.counts.sum(axis=2, dtype=np.float64)}
+    runs = model.runs(tally) if model is not None else None
+    masses = {"merit": merit_mass(tally, bias, runs), "observed": tally.counts.sum(axis=2, dtype=np.float64)}
     names = [group_name(group) for group in tally.groups]
     distances: list[Distance] = []
     notes: list[str] = []
@@ -149,13 +151,18 @@ def audit(
                 for i, j in combinations(range(len(names)), 2)
                 if names[i] not in empty and names[j] not in empty
             ]
+    if not any(distance.label for distance in distances):
+        raise TallyError(
+            "fewer than two groups have positives: there is nothing to compare",
+            hint="more rows; or is this the right group column?",
+        )
     totals = tally.counts.sum(axis=(2, 3), dtype=np.float64)
     groups = tuple(
         {
             "group": name,
             "rows": float(row.sum()),
             "positives": float(row[1:].sum()),
-            "positive_rate": float(row[1:].sum() / row.sum()),
+            "positive_rate": float(row[1:].sum() / max(row.sum(), 1e-300)),
         }
         for name, row in zip(names, totals, strict=True)
     )

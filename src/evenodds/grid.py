@@ -43,14 +43,15 @@ class Grid:
         >>> grid.locate(np.array([0.4, 0.5, 0.6])).tolist(), grid.atoms.tolist()
         ([0, 1, 2], [1])
         """
-        if not 1 <= cells <= MAX_CELLS:
-            raise SettingsError(f"cells must lie in 1..{MAX_CELLS}, got {cells}")
+        if cells % 1 or not 1 <= cells <= MAX_CELLS:
+            raise SettingsError(f"cells must be a whole number in 1..{MAX_CELLS}, got {cells}")
         if scores.size == 0:
             raise TallyError("no scores to make a grid from: the log is empty")
         ordered = np.sort(scores)
         starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
         mass = np.diff(np.append(starts, ordered.size))
-        heavy = np.sort(ordered[starts[mass * cells > ordered.size]])
+        # A value that came once is no tie, however small the sample is.
+        heavy = ordered[starts[(mass * cells > ordered.size) & (mass > 1)]]
         # An atom swallows the quantiles that fall on it and adds its two ends, so make room for it.
         plain = max(cells - heavy.size, 1)
         quantiles = ordered[np.arange(1, plain) * ordered.size // plain]
@@ -83,17 +84,17 @@ class Grid:
         table = self._table
         if table is None:
             return np.searchsorted(self.boundaries, scores, side="right").astype(np.int32)
-        low, scale, cell_of = table
-        bucket = scores - low
+        low, high, scale, cell_of = table
+        bucket = np.clip(scores, low, high)  # first of all, so that nothing overflows
+        bucket -= low
         bucket *= scale
-        np.clip(bucket, 0.0, cell_of.size - 1.0, out=bucket)
         cell: npt.NDArray[np.int32] = cell_of[bucket.astype(np.int32)]
         mixed = np.flatnonzero(cell < 0)
         cell[mixed] = np.searchsorted(self.boundaries, scores[mixed], side="right")
         return cell
 
     @cached_property
-    def _table(self) -> tuple[float, float, npt.NDArray[np.int32]] | None:
+    def _table(self) -> tuple[float, float, float, npt.NDArray[np.int32]] | None:
         if self.boundaries.size < _SEARCH_BELOW:
             return None
         low, high = float(self.boundaries[0]), float(self.boundaries[-1])
@@ -102,10 +103,10 @@ class Grid:
             scale = (buckets - 1) / (high - low)
         if not 0.0 < scale < np.inf:
             return None
-        holds = np.clip((self.boundaries - low) * scale, 0.0, buckets - 1.0).astype(np.int32)
+        holds = ((self.boundaries - low) * scale).astype(np.int32)
         cell_of = np.searchsorted(holds, np.arange(buckets), side="right").astype(np.int32)
         cell_of[holds] = -1
-        return low, scale, cell_of
+        return low, high, scale, cell_of
 
     def edges(self, low: float, high: float) -> Floats:
         """Return all cells' ends, ``cells + 1`` of them, closing the open cells at `low` and `high`."""

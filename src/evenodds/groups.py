@@ -110,7 +110,8 @@ class _Lookup(dict[Any, int]):
 
     def __missing__(self, value: Any) -> int:
         code = self._names.get(_printed(value), self._unknown)
-        if len(self) < self._REMEMBERED:
+        # Not 0 and 1: a dict takes them for False and True, which are other groups.
+        if len(self) < self._REMEMBERED and value not in {0, 1}:
             self[value] = code
         return code
 

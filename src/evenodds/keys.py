@@ -4,11 +4,12 @@ The hash can be written with whole numbers below 2**63 in any language, SQL incl
 to the last bit.
 
 1. A key becomes two 32-bit words. Text, over its UTF-8 bytes c_0, c_1, ...:
-   ``sum(c_k * M**(k + 1)) mod (2**31 - 1)`` for two multipliers M. A whole number: its low and its
-   high 32 bits (two's complement). Several columns: words (v, w) and the next column's (a, b) become
-   ``(v * C + a mod 2**32, w * C + b + v mod 2**32)``.
-2. The words, second one high, make a 64-bit number x, which is xored with the model's salt; then
-   ``x = x xor (x >> 32)``, and twice ``x = x * C mod 2**64; x = x xor (x >> 32)``.
+   ``sum(c_k * (M**(k + 1) mod P)) mod 2**32``, P = 2**31 - 1, for two multipliers M. A whole number:
+   its low and its high 32 bits (two's complement). Several columns: words (v, w) and the next column's
+   (a, b) become ``(v * C + a mod 2**32, w * C + b + v mod 2**32)``.
+2. The words (v, w) give ``x = v * A + w * B + C mod 2**64``, with A, B and C made from the model's salt
+   (see `coefficients`), so that two models draw independently; then ``x = x xor (x >> 32)`` and
+   ``x = x * D mod 2**64``.
 3. The upper 36 bits of x are the uniform number in [0, 1): so many that a row number of a table can
    be added to it without rounding.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,12 +32,12 @@ Words = npt.NDArray[np.uint64]
 PRIME = (1 << 31) - 1
 MULTIPLIERS = (1_103_515_245, 1_220_703_125)
 COMBINE = 741_103_597  # below 2**31
-# Halves below 2**31, so that a product of halves stays below 2**63.
-MIXERS = (0x5851_F42D_4C95_7F2D, 0x6A5D_39EA_4E4B_7C15)
+# Both halves below 2**31, as those of A and B are, so that a product of 32-bit halves stays below 2**63.
+MIXER = 0x6A5D_39EA_4E4B_7C15
 _TO_UNIT = 2.0**-36
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF, _DROPPED = np.uint64(32), np.uint64(28)
-_MIXERS = tuple(map(np.uint64, MIXERS))
+_MIXER = np.uint64(MIXER)
 _GUESSED = np.dtype("S32")
 _EXACT_WIDTH = 1 << 13
 _power_cache: dict[tuple[int, type], npt.NDArray[Any]] = {}
@@ -63,6 +65,7 @@ def key_words(keys: object) -> Words:
         return words
     if type(keys) is list and keys and type(keys[0]) is str:  # what a request handler has
         try:
+            "".join(keys)  # refuses all but text
             return _text_words(_bytes_of(keys))
         except (UnicodeEncodeError, TypeError, ValueError):
             pass
@@ -71,14 +74,21 @@ def key_words(keys: object) -> Words:
 
 def _column_words(keys: object) -> Words:
     values = np.asarray(keys)
+    if values.dtype.kind == "U" and isinstance(keys, list):  # one by one: NumPy prints what is no text
+        values = np.array(keys, dtype=object)
+    if values.size == 0 and values.ndim == 1:
+        return np.zeros((2, 0), dtype=np.uint64)
     if values.ndim != 1:
         raise SettingsError(
             f"keys have {values.ndim} dimensions; expected one",
             hint="several columns make one key as a tuple: keys=(viewers, items)",
         )
     if values.dtype.kind in "iub":
-        whole = values.astype(np.int64).view(np.uint64)
-        return np.stack((whole & _LOW, whole >> np.uint64(32)))
+        whole = values.astype(np.int64, copy=False).view(np.uint64)
+        words = np.empty((2, values.size), dtype=np.uint64)
+        np.bitwise_and(whole, _LOW, out=words[0])
+        np.right_shift(whole, _HALF, out=words[1])
+        return words
     if values.dtype.kind == "S":
         return _text_words(values)
     if values.dtype.kind in "OUT":
@@ -100,7 +110,7 @@ def _as_text(value: object) -> str:
 def _bytes_of(texts: list[str]) -> npt.NDArray[np.bytes_]:
     """Lay plain ASCII out in one array; a guessed width spares a look at every length."""
     guessed = np.array(texts, dtype=_GUESSED)
-    cut_off = guessed.view(np.uint8)[_GUESSED.itemsize - 1 :: _GUESSED.itemsize].any()
+    cut_off = guessed.tobytes()[_GUESSED.itemsize - 1 :: _GUESSED.itemsize].strip(b"\0")
     return np.array(texts, dtype=np.bytes_) if cut_off else guessed
 
 
@@ -111,10 +121,10 @@ def _text_words(texts: npt.NDArray[np.bytes_]) -> Words:
     # Padding is zero bytes, which add nothing, wherever the longest key of the batch ends.
     letters = np.ascontiguousarray(texts).view(np.uint8).reshape(-1, width)
     if width <= _EXACT_WIDTH:  # sums stay whole numbers in double precision
-        sums = (_powers(width, np.float64) @ letters.T.astype(np.float64)).astype(np.uint64)
+        sums = (_powers(width, np.float64) @ letters.astype(np.float64).T).astype(np.uint64)
     else:
-        sums = _powers(width, np.uint64) @ letters.T.astype(np.uint64)
-    sums %= np.uint64(PRIME)
+        sums = _powers(width, np.uint64) @ letters.astype(np.uint64).T
+    sums &= _LOW
     return sums
 
 
@@ -137,14 +147,25 @@ def uniforms(words: Words, salt: int) -> Floats:
     return np.multiply(mixed, _TO_UNIT)
 
 
+@cache
+def coefficients(salt: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Return A, B and C: bytes 0-7, 8-15 and 16-23 of the SHA-256 of the salt's 16 hexadecimal digits.
+
+    Big-endian; bits 63 and 31 of A and B are cleared and bit 0 is set.
+    """
+    digest = hashlib.sha256(f"{salt:016x}".encode()).digest()
+    first, second, third = (int.from_bytes(digest[place : place + 8], "big") for place in (0, 8, 16))
+    halves = 0x7FFF_FFFF_7FFF_FFFF
+    return np.uint64(first & halves | 1), np.uint64(second & halves | 1), np.uint64(third)
+
+
 def _mixed(words: Words, salt: int) -> Words:
-    mixed = words[1] << _HALF
-    mixed |= words[0]
-    mixed ^= np.uint64(salt)
+    a, b, c = coefficients(salt)
+    mixed = words[0] * a
+    mixed += words[1] * b
+    mixed += c
     mixed ^= mixed >> _HALF
-    for mixer in _MIXERS:
-        mixed *= mixer
-        mixed ^= mixed >> _HALF
+    mixed *= _MIXER
     return mixed
 
 

@@ -103,10 +103,15 @@ class Log:
         self.first_position = first_position
         names = self._source.schema.names
         problems: list[str] = []
+        absent: set[str] = set()
 
         def required(role: str, name: str) -> str:
             if name not in names:
-                problems.append(_missing(role, name, names))
+                if name not in absent:
+                    problems.append(_missing(role, name, names))
+                absent.add(name)
+            elif names.count(name) > 1:
+                problems.append(f"{names.count(name)} columns are named {name!r}, the one for {role}")
             return name
 
         def optional(role: str, name: str | None) -> str | None:
@@ -116,6 +121,8 @@ class Log:
 
         if not 1 <= outcomes <= MAX_OUTCOMES:
             raise SettingsError(f"outcomes must lie in 1..{MAX_OUTCOMES}, got {outcomes}")
+        if first_position is not None and first_position < 0:
+            raise SettingsError(f"first_position must be at least 0, got {first_position}")
         groups = (group,) if isinstance(group, str) else tuple(group)
         if not groups:
             raise SettingsError("group is an empty list; expected one or more column names")
@@ -193,5 +200,5 @@ def _wrong_types(roles: Roles, schema: pa.Schema) -> list[str]:
     return [
         f"column {name!r} ({role}) has type {kind(name)}; expected {expected}"
         for role, name, fits, expected in columns
-        if name in schema.names and not fits(kind(name))
+        if schema.names.count(name) == 1 and not fits(kind(name))
     ]

@@ -182,6 +182,12 @@ class EqualOpportunity(Reranker):
         }
 
     def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
+        if not np.isfinite(scores).all():
+            first = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise SettingsError(
+                f"score {scores[first]} at place {first}; expected finite numbers",
+                hint="nothing was transformed",
+            )
         draws = None if words is None else self._draws(scores, codes, words)
         if scores.size <= _BLOCK:
             return self._mapped(scores, codes, draws)
@@ -193,13 +199,6 @@ class EqualOpportunity(Reranker):
 
     def _mapped(self, scores: Floats, codes: Codes, draws: Floats | None) -> Floats:
         fair = self.maps_(scores, codes, draws)
-        total = fair.dot(fair)
-        if total != total:  # noqa: PLR0124  (only NaN differs from itself; scores not finite end in it)
-            first = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise SettingsError(
-                f"score {scores[first]} at place {first}; expected finite numbers",
-                hint="nothing was transformed",
-            )
         if self.scale == "original":
             fair = self.return_(fair)
         if self.alpha < 1.0:
@@ -313,7 +312,7 @@ def _distributions(positives: Floats, everyone: Floats, small: Flags) -> Floats:
 
 def _share_below(levels: Floats, heights: Floats, mass: Floats) -> Floats:
     total = np.concatenate(([0.0], np.cumsum(mass)))
-    return np.interp(levels, heights, total / total[-1])
+    return np.interp(levels, heights, total / max(total[-1], 1e-300))
 
 
 def _at_or_below(thresholds: Floats, points: Floats, heights: Floats) -> Floats:

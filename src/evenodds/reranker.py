@@ -32,10 +32,11 @@ from evenodds.files import written_aside
 from evenodds.groups import UNKNOWN_POLICIES, GroupIndex, Unknown
 from evenodds.keys import Words, key_words, salt_of, seeded_words
 from evenodds.position import PositionBias
-from evenodds.tally import Group, Tally, as_tally
+from evenodds.tally import Group, Tally, as_tally, is_counted
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
+Ints = npt.NDArray[np.int64]
 
 FORMAT = "evenodds-model"
 VERSION = 1
@@ -96,7 +97,9 @@ class Reranker(ABC):
                 "a model read from a file holds no counts to add to",
                 hint="merge the tallies and fit them: EqualOpportunity().fit(old.decay(0.9) + new)",
             )
-        newer = data if isinstance(data, Tally) else as_tally(data, {**roles, "grid": known})
+        if not is_counted(data):
+            roles = {**roles, "grid": known, "depth": known.depth}
+        newer = as_tally(data, roles)
         return self.fit((known if decay == 1.0 else known.decay(decay)) + newer)
 
     @abstractmethod
@@ -126,7 +129,10 @@ class Reranker(ABC):
         seed
             Stands in for keys: draws then depend on the place in the batch.
         """
-        values = np.asarray(scores, dtype=np.float64)
+        try:
+            values = np.asarray(scores, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise SettingsError("scores are not all numbers", hint="nothing was transformed") from None
         if values.ndim != 1:
             raise SettingsError(f"scores have {values.ndim} dimensions; expected one number an item")
         codes = self._codes(groups, values.size)
@@ -178,6 +184,11 @@ class Reranker(ABC):
 
         ``mass[group, cell]`` lies on the tally's cells, evenly within each.
         """
+
+    def runs(self, tally: Tally) -> Ints | None:
+        """Return the first cells of the runs in which negatives are clipped; None leaves the choice."""
+        del tally
+        return None
 
     @abstractmethod
     def movement(self, tally: Tally) -> float:

@@ -7,9 +7,9 @@ up: shards, days and machines each count, and the counts are merged.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -262,7 +262,7 @@ def tally(
     from evenodds.engines.local import count
 
     known = as_log(log, roles)
-    if depth < 1:
+    if depth % 1 or depth < 1:
         raise SettingsError(f"depth must be a whole number of at least 1, got {depth}")
     if grid is None:
         sample = known.score_sample()
@@ -284,13 +284,18 @@ def as_log(log: object, roles: dict[str, object]) -> Log:
 
 def as_tally(data: object, roles: dict[str, object] | None = None) -> Tally:
     """Return a tally as it is, merge a list of tallies, or count a log."""
-    if isinstance(data, Tally):
-        return data
-    if isinstance(data, Iterable) and not isinstance(data, str | os.PathLike):
-        parts = list(data) if isinstance(data, list | tuple) else []
-        if parts and all(isinstance(part, Tally) for part in parts):
-            return cast("Tally", sum(parts))
-    return tally(data, **(roles or {}))  # type: ignore[arg-type]  # as above
+    if not is_counted(data):
+        return tally(data, **(roles or {}))  # type: ignore[arg-type]  # as above
+    if roles:
+        raise SettingsError(f"a tally is counted already: {', '.join(roles)} would have no effect")
+    return data if isinstance(data, Tally) else cast("Tally", sum(data))
+
+
+def is_counted(data: object) -> TypeGuard[Tally | list[Tally]]:
+    """Whether these are counts: a tally, or several."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(part, Tally) for part in data)
+    return isinstance(data, Tally)
 
 
 def check_comparable(counted: Tally) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FORMAT = "evenodds-tally"
 VERSION = 1
 _KEY = b"evenodds"
+_COLUMNS = ["array", "place", "count"]
 _ARRAYS = ("counts", "squares", "folds", "swaps")
 
 
@@ -105,7 +106,7 @@ def read(path: str | os.PathLike[str]) -> Tally:
             f"{name} has tally version {head['version']}; this program reads up to {VERSION}",
             hint="upgrade evenodds",
         )
-    if head.pop("checksum", None) != _checksum(head, table):
+    if table.column_names != _COLUMNS or head.pop("checksum", None) != _checksum(head, table):
         raise DamagedFileError(f"{name} has been changed since it was written: its checksum does not fit")
     number = table["array"].to_numpy()
     places, counts = table["place"].to_numpy(), table["count"].to_numpy()
@@ -152,6 +153,6 @@ def is_tally(path: str | os.PathLike[str]) -> bool:
 
 def _checksum(head: dict[str, object], table: pa.Table) -> str:
     digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
-    for column in ("array", "place", "count"):
+    for column in _COLUMNS:
         digest.update(np.ascontiguousarray(table[column].to_numpy()).tobytes())
     return f"sha256:{digest.hexdigest()}"

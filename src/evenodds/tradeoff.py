@@ -181,7 +181,7 @@ def _observed(
     cdfs: dict[int, Floats], totals: Floats, looked_at: Floats, names: dict[int, str], compared: Flags
 ) -> dict[str, float]:
     """Return distances given observed labels: positives that nobody looks at are logged as negatives."""
-    merit = totals[:, 1] / totals.sum(axis=1)
+    merit = totals[:, 1] / np.maximum(totals.sum(axis=1), 1e-300)
     positive, negative = _steps(cdfs[1]), _steps(cdfs[0])
     seen = positive * looked_at
     unseen = (1 - merit)[:, None] * negative + merit[:, None] * (positive - seen)

@@ -47,7 +47,8 @@ def audit_command(
     else:
         click.echo(str(result))
     measured = result.unfairness(1, after=fitted is not None)
-    if fail_above is not None and measured > fail_above:
+    # Written so that NaN, nothing measured, does not pass.
+    if fail_above is not None and not measured <= fail_above:
         click.echo(f"unfairness among positives is {measured:.4f}, above {fail_above}", err=True)
         return 1
     return 0

@@ -52,17 +52,17 @@ class Problems:
         self,
         what: str,
         where: npt.NDArray[np.bool_],
-        first_row: int,
+        row: Codes,
         values: npt.NDArray[np.generic] | None = None,
     ) -> None:
-        """Record the rows of a batch at which `where` holds."""
+        """Record the rows of a batch at which `where` holds; `row` numbers them within the log."""
         hits = np.flatnonzero(where)
         if hits.size == 0:
             return
         known, example = self.found.get(what, (0, ""))
         if not example:
             shown = "" if values is None else f"{values[hits[0]]} "
-            example = f"first: {shown}at row {first_row + int(hits[0])}"
+            example = f"first: {shown}at row {row[hits[0]]}"
         self.found[what] = (known + hits.size, example)
 
     def check(self) -> None:
@@ -112,30 +112,32 @@ class Counter:
         rows = batch.num_rows
         if rows == 0:
             return
-        first_row = self.rows
+        row = np.arange(self.rows, self.rows + rows)
         self.rows += rows
-        missing = [
-            name for name in self.roles.counted() if name != self.roles.swap and batch.column(name).null_count
-        ]
-        for name in missing:
-            nulls = batch.column(name).is_null().to_numpy(zero_copy_only=False)
-            self.problems.add(f"null in column {name!r}", nulls, first_row)
-        if missing:
+        whole = np.ones(rows, dtype=bool)
+        for name in self.roles.counted():
+            if name != self.roles.swap and batch.column(name).null_count:
+                nulls = batch.column(name).is_null().to_numpy(zero_copy_only=False)
+                self.problems.add(f"null in column {name!r}", nulls, row)
+                whole &= ~nulls
+        if not whole.all():  # the other rows may hold problems of other kinds
+            batch, row = batch.filter(whole), row[whole]
+        if batch.num_rows == 0:
             return
         score = _numbers(batch.column(self.roles.score)).astype(np.float64, copy=False)
         low, high = float(score.min()), float(score.max())
         if not (np.isfinite(low) and np.isfinite(high)):  # NaN travels through min and max
             self.problems.add(
-                f"NaN or infinite score in column {self.roles.score!r}", ~np.isfinite(score), first_row, score
+                f"NaN or infinite score in column {self.roles.score!r}", ~np.isfinite(score), row, score
             )
-        label = self._label(batch, first_row)
-        position = self._position(batch, first_row)
-        weight = self._weight(batch, first_row)
-        swap = self._swap(batch, position, first_row)
+        label = self._label(batch, row)
+        position = self._position(batch, row)
+        weight = self._weight(batch, row)
+        swap = self._swap(batch, position, row)
         if self.problems.found:
             return
         self._low, self._high = min(self._low, low), max(self._high, high)
-        base = self._group_codes(batch)
+        base = self._group_codes(batch, row)
         base *= self._labels
         base += label
         if position is not None:
@@ -170,7 +172,7 @@ class Counter:
             rows=self.rows,
         )
 
-    def _group_codes(self, batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
+    def _group_codes(self, batch: pa.RecordBatch, row: Codes) -> npt.NDArray[np.int32]:
         columns = [_dictionary(batch.column(name)) for name in self.roles.group]
         packed = columns[0][0].astype(np.int64)
         for codes, values in columns[1:]:
@@ -180,15 +182,15 @@ class Counter:
         for present in np.flatnonzero(np.bincount(packed, minlength=lookup.size)):
             places = np.unravel_index(present, sizes)
             name = tuple(values[int(place)] for (_, values), place in zip(columns, places, strict=True))
-            if None in name:  # a dictionary may hold null as a value
-                column = self.roles.group[name.index(None)]
-                self.problems.add(f"null in column {column!r}", packed == present, self.rows - batch.num_rows)
+            if None in name or "" in name:  # CSV has no other null; a dictionary may hold null as a value
+                column = self.roles.group[name.index(None if None in name else "")]
+                self.problems.add(f"null or empty text in column {column!r}", packed == present, row)
                 continue
             lookup[present] = self._names.setdefault(name, len(self._names))
         self._make_room(self._positions)
         return lookup[packed]
 
-    def _label(self, batch: pa.RecordBatch, first_row: int) -> npt.NDArray[np.int32]:
+    def _label(self, batch: pa.RecordBatch, row: Codes) -> npt.NDArray[np.int32]:
         label = _numbers(batch.column(self.roles.label))
         if label.dtype != np.bool_ and not (
             label.min() >= 0
@@ -198,7 +200,7 @@ class Counter:
             self.problems.add(
                 f"label outside {self._expected_labels()} in column {self.roles.label!r}",
                 ~np.isin(label, range(self._labels)),
-                first_row,
+                row,
                 label,
             )
             return np.zeros(batch.num_rows, np.int32)
@@ -207,15 +209,15 @@ class Counter:
     def _expected_labels(self) -> str:
         return "{0, 1}" if self._labels == 2 else f"0..{self._labels - 1}"
 
-    def _position(self, batch: pa.RecordBatch, first_row: int) -> npt.NDArray[np.int32] | None:
+    def _position(self, batch: pa.RecordBatch, row: Codes) -> npt.NDArray[np.int32] | None:
         if self.roles.position is None:
             return None
         position = _numbers(batch.column(self.roles.position))
         name = self.roles.position
         if position.dtype.kind == "f":
-            self.problems.add(
-                f"position not a whole number in column {name!r}", ~(position % 1 == 0), first_row, position
-            )
+            with np.errstate(invalid="ignore"):  # infinity has no remainder
+                whole = position % 1 == 0
+            self.problems.add(f"position not a whole number in column {name!r}", ~whole, row, position)
         first = self.first_position or 0
         if position.min() < first:
             expected = (
@@ -226,26 +228,27 @@ class Counter:
             self.problems.add(
                 f"position below the first in column {name!r}, {expected},",
                 position < first,
-                first_row,
+                row,
                 position,
             )
         if self.problems.found:
             return None
-        # Positions past the depth share the last slot.
-        return np.minimum(position, self.depth + 1).astype(np.int32)
+        # Positions past the depth share the last slot; a narrow type may not reach so far.
+        last = self.depth + 1
+        if position.dtype.kind == "f" or last <= np.iinfo(position.dtype).max:
+            position = np.minimum(position, last)
+        return position.astype(np.int32)
 
-    def _weight(self, batch: pa.RecordBatch, first_row: int) -> npt.NDArray[np.float64] | None:
+    def _weight(self, batch: pa.RecordBatch, row: Codes) -> npt.NDArray[np.float64] | None:
         if self.roles.weight is None:
             return None
         weight = _numbers(batch.column(self.roles.weight)).astype(np.float64, copy=False)
         wrong = ~((weight >= 0) & (weight < np.inf))
-        self.problems.add(
-            f"negative or infinite weight in column {self.roles.weight!r}", wrong, first_row, weight
-        )
+        self.problems.add(f"negative or infinite weight in column {self.roles.weight!r}", wrong, row, weight)
         return weight
 
     def _swap(
-        self, batch: pa.RecordBatch, position: npt.NDArray[np.int32] | None, first_row: int
+        self, batch: pa.RecordBatch, position: npt.NDArray[np.int32] | None, row: Codes
     ) -> npt.NDArray[np.int64] | None:
         if self.roles.swap is None or position is None:
             return None
@@ -257,7 +260,7 @@ class Counter:
         self.problems.add(
             f"position neither the pair's upper one nor the next in column {self.roles.swap!r}",
             wrong,
-            first_row,
+            row,
             upper,
         )
         return upper

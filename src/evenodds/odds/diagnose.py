@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from evenodds.audit import label_name
 from evenodds.odds.bins import Bins
-from evenodds.odds.fit import Fitted
+from evenodds.odds.fit import Fitted, epsilons
 from evenodds.position import PositionBias
 from evenodds.tally import Tally, group_name
 from evenodds.tradeoff import prospect, rounded
@@ -53,8 +53,18 @@ def diagnose(
     before = _before(tally, bins, own, labels)
     expected = rounded(prospect(model, tally, bias, own, bins.starts))
     moved = _moved_share(fitted, bins)
+    # A label that an infinite epsilon leaves free is promised nothing.
+    free = [] if model.epsilon is None else [not np.isfinite(value) for value in epsilons(model, labels.size)]
+    promised = [
+        label_name(int(label), tally.roles.outcomes)
+        for label, is_free in zip(labels, free or [False] * labels.size, strict=True)
+        if not is_free
+    ] or [label_name(int(label), tally.roles.outcomes) for label in labels]
     return {
-        "unfairness": {"before": before[model.target]["worst"], "after": expected[model.target]["worst"]},
+        "unfairness": {
+            "before": max(before[model.target][name] for name in promised),
+            "after": max(expected[model.target][name] for name in promised),
+        },
         "before": before,
         "expected": expected,
         "groups": [

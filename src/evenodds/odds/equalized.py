@@ -30,6 +30,7 @@ from evenodds.reranker import Codes, Reranker
 from evenodds.tally import Tally, check_comparable, group_name
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _POINTS = 10_000  # of the way back from levels to scores
 
@@ -261,6 +262,11 @@ class EqualizedOdds(Reranker):
 
         return fair_distribution(self, tally, mass)
 
+    def runs(self, tally: Tally) -> Ints:
+        """Return the first cells of the model's bins: negatives are clipped as they were in the fit."""
+        cell_bin = np.searchsorted(self.inner, tally.edges[:-1], side="right")
+        return np.flatnonzero(np.diff(cell_bin, prepend=-1))
+
     def movement(self, tally: Tally) -> float:
         """Return E|fair score - score| over a tally's impressions."""
         from evenodds.odds.distribution import mean_movement
@@ -281,7 +287,7 @@ class EqualizedOdds(Reranker):
         >>> from evenodds import simulate, tally
         >>> model = EqualizedOdds(bins=10).fit(tally(simulate(queries=1000), cells=200))
         >>> told = model.explain(2.0, "A", key="anna/7")
-        >>> told["fair_score"] == model.transform([2.0], ["A"], keys=["anna/7"])[0]
+        >>> told["fair_score"] == float(model.transform([2.0], ["A"], keys=["anna/7"])[0])
         True
         """
         self._check_fitted()

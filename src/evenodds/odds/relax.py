@@ -31,6 +31,7 @@ Rows = tuple[sparse.csr_array, ...]
 
 STRICT = 1e-6  # an epsilon below this is met by equality
 TINY = 1e-12  # a probability below this is an error of the solver
+MENDED = 1e-10  # the error that a kernel may keep; ten times less than is promised
 
 
 def check_epsilon(epsilon: Sequence[float] | None, labels: int) -> tuple[float, ...]:
@@ -218,14 +219,16 @@ def settle(problem: OddsProblem, agreement: Agreement, rows: Rows) -> Rows:
         latest = _tie_error(problem, agreement, rows)
         if latest < error:
             best, error = rows, latest
-    if error > 1e-10:
-        best = _mix(problem, best, agreement.tied)
+    if error > MENDED:
+        best = _mix(problem, agreement, best)
     return _lift(problem, agreement, best) if agreement.bounded else best
 
 
 def _tie_error(problem: OddsProblem, agreement: Agreement, rows: Rows) -> float:
+    """Return the largest error of an equality between groups, or of a row sum."""
     ties = images_of(problem, rows)[:, agreement.tied]
-    return float(np.abs(ties - ties.mean(axis=0)).max(initial=0.0))
+    sums = max(float(np.abs(matrix.sum(axis=1) - 1.0).max()) for matrix in rows)
+    return max(sums, float(np.abs(ties - ties.mean(axis=0)).max(initial=0.0)))
 
 
 def tidy(problem: OddsProblem, rows: Rows) -> Rows:
@@ -291,15 +294,25 @@ def _nudge(problem: OddsProblem, rows: Rows, tied: list[int]) -> Rows:
     )
 
 
-def _mix(problem: OddsProblem, rows: Rows, tied: list[int]) -> Rows:
-    """Correct every image exactly, and mix in just enough of one distribution to stay positive.
+def _mix(problem: OddsProblem, agreement: Agreement, rows: Rows) -> Rows:
+    """Correct every image, and mix in just enough of one distribution for rows to stay positive."""
+    for cut in (1e-9, 1e-6, 1e-3):
+        mixed = _correct(problem, agreement.tied, rows, cut)
+        if _tie_error(problem, agreement, mixed) <= MENDED:
+            return mixed
+    alike = images_of(problem, rows)[:, agreement.tied].mean(axis=(0, 1))
+    return (sparse.csr_array(np.tile(alike, (problem.bins, 1))),) * problem.groups
 
-    With H_c a right inverse of group c's shares, H_c (target - image_c) corrects the image and leaves row
-    sums alone. Its negative entries are covered by a common row n, in all rows of all groups; then
-    everything is divided by 1 + sum(n).
+
+def _correct(problem: OddsProblem, tied: list[int], rows: Rows, cut: float) -> Rows:
+    """Correct images by a right inverse of each group's shares, less singular values below a cut.
+
+    With H_c the inverse, H_c (target - image_c) corrects the image and leaves row sums alone. Its
+    negative entries are covered by a common row n, in all rows of all groups; then everything is
+    divided by 1 + sum(n).
     """
     shares = problem.given[:, tied]
-    inverses = np.linalg.pinv(shares, rcond=1e-9)
+    inverses = np.linalg.pinv(shares, rcond=cut)
     # Only targets that every group can reach: proportional labels stay proportional.
     reachable = sum(share @ inverse for share, inverse in zip(shares, inverses, strict=True))
     weights, axes = np.linalg.eigh((reachable + reachable.T) / 2)
@@ -312,7 +325,8 @@ def _mix(problem: OddsProblem, rows: Rows, tied: list[int]) -> Rows:
     ]
     cover = np.max([-corrected.min(axis=0) for corrected in moved], axis=0).clip(0.0)
     mixed = [(corrected + cover).clip(0.0) for corrected in moved]
-    return tuple(sparse.csr_array(m / m.sum(axis=1, keepdims=True)) for m in mixed)
+    totals = [np.maximum(m.sum(axis=1, keepdims=True), TINY) for m in mixed]
+    return tuple(sparse.csr_array(m / total) for m, total in zip(mixed, totals, strict=True))
 
 
 def _lift(problem: OddsProblem, agreement: Agreement, rows: Rows) -> Rows:

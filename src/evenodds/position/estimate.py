@@ -199,7 +199,10 @@ def _given(method: object, tally: Tally) -> PositionBias:
         positions = np.array([position for position, _ in pairs], np.int64)
         weights = np.array([weight for _, weight in pairs])
     else:
-        weights = np.asarray(method, dtype=np.float64)
+        try:
+            weights = np.asarray(method, dtype=np.float64)
+        except (TypeError, ValueError):
+            weights = np.zeros(0)  # refused below
         rows = tally.counts.sum(axis=(0, 1, 3))
         first = int(np.flatnonzero(rows)[0]) if rows.any() else 1
         positions = np.arange(first, first + weights.size)

@@ -112,7 +112,7 @@ def goodness(
     filled = (expected >= 5 * scatter[1]) & (impressions - expected >= 5 * scatter[0])
     rows, columns = filled.any(axis=1).sum(), filled.any(axis=0).sum()
     degrees = int(filled.sum() - rows - columns + 1)
-    if degrees < 1:
+    if degrees < 1 or not filled.any():
         return None
     squared = (positives - expected)[filled] ** 2
     statistic = float((squared / variance[filled]).sum())

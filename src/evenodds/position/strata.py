@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evenodds.errors import TallyError
 from evenodds.tally import Tally
 
 Floats = npt.NDArray[np.float64]
@@ -52,6 +53,8 @@ def blocks_of(tally: Tally) -> Blocks:
     evidence = np.divide(positive**2, squares, out=np.zeros_like(positive), where=squares > 0)
     positions = np.flatnonzero(rows)
     notes: list[str] = []
+    if positions.size == 0:
+        raise TallyError("all rows have the weight 0: nothing to learn from")
     first, last = int(positions[0]), int(positions[-1])
     if first != 1:
         notes.append(f"positions start at {first}: weights are relative to position {first}")
