@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,11 @@ def on_fresh_lists(
     """Re-rank fresh lists by a model, blended with the old score by alpha."""
 
     def rescore(scores: Floats, groups: npt.NDArray[np.str_]) -> Floats:
-        return scores if model is None else alpha * model.transform(scores, groups) + (1 - alpha) * scores
+        return (
+            scores
+            if model is None
+            else alpha * model.transform(scores, groups, seed=seed) + (1 - alpha) * scores
+        )
 
     return outcome_on_fresh_lists(population, rescore, seed=seed)
 
@@ -49,6 +54,27 @@ def fairness(queries: int, seeds: int) -> dict[str, list[float]]:
         for alpha in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
             rate = on_fresh_lists(population, models["joint"], seed, alpha).click_rate
             found.setdefault(f"click rate, alpha = {alpha}", []).append(rate)
+    return found
+
+
+def odds(queries: int, seeds: int) -> dict[str, list[float]]:
+    """Measure KS given each label on fresh lists, for both targets of equalized odds and both objectives."""
+    found: dict[str, list[float]] = {}
+    ways: dict[str, dict[str, Any]] = {
+        "nothing done": {},
+        "target merit": {"target": "merit"},
+        "target observed": {"target": "observed"},
+        "objective auc": {"objective": "auc"},
+    }
+    for seed in range(seeds):
+        population = draw_population(seed=seed)
+        counts = eo.tally(eo.simulate(queries, seed=seed))
+        for name, settings in ways.items():
+            model = eo.EqualizedOdds(**settings).fit(counts) if settings else None
+            outcome = on_fresh_lists(population, model, seed)
+            for kind, distances in (("merit", outcome.merit), ("observed", outcome.observed)):
+                for label in (0, 1):
+                    found.setdefault(f"KS given {kind} {label}, {name}", []).append(distances[label])
     return found
 
 
@@ -90,6 +116,8 @@ def main() -> None:
     for queries in options.queries:
         title = f"fresh lists after training on {queries:,} queries"
         show(title, fairness(queries, options.seeds), as_json=options.json)
+    title = f"equalized odds on fresh lists after training on {max(options.queries):,} queries"
+    show(title, odds(max(options.queries), min(options.seeds, 3)), as_json=options.json)
     for lengths in (50, (10, 50)):
         found = position_error(max(options.queries), options.seeds, lengths)
         show(

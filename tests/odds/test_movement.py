@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from oracles.odds_lp import KINDS, least_movement, random_bins
 from scipy import sparse
 
 from evenodds.errors import EvenoddsError, SettingsError, TallyError
@@ -8,6 +7,7 @@ from evenodds.odds import lp, movement, relax
 from evenodds.odds.movement import solve_movement
 from evenodds.odds.problem import Kernel, OddsProblem
 from evenodds.simulate import draw_population
+from oracles.odds_lp import KINDS, least_movement, random_bins
 
 STRICT = (0.0, 0.0)
 EXTREME = {"thin bins", "thin labels", "nearly identical"}  # linprog itself errs there
@@ -19,7 +19,7 @@ def line_cost(bins):
 
 
 def paper_bins(bins, *, rows=400_000, seed=0):
-    """The paper's simulation: 1 / (1 + exp(-score)) in equal bins, with the merit label."""
+    """Draw the paper's simulation: 1 / (1 + exp(-score)) in equal bins, with the merit label."""
     population = draw_population(50_000, seed)
     rng = np.random.default_rng([seed, 7])
     item = rng.integers(0, 50_000, rows)
@@ -32,7 +32,7 @@ def paper_bins(bins, *, rows=400_000, seed=0):
 
 
 def shifted_groups(bins, groups, labels, *, seed=0):
-    """Normal scores whose means and spreads differ between groups, as counts of 20,000 rows a label."""
+    """Draw normal scores whose means and spreads differ between groups, as counts of 20,000 rows a label."""
     rng = np.random.default_rng([seed, bins, groups, labels])
     counts = np.zeros((groups, labels, bins))
     for c in range(groups):

@@ -38,6 +38,8 @@ class Bins:
         ``visits[group, bin]``: impressions.
     means
         The mean score, and the mean level, of each bin.
+    spreads
+        E|s - s'| of two scores drawn from the same bin, in scores and in levels.
     clipped
         The share of each group's negatives that clipping added.
     """
@@ -48,6 +50,7 @@ class Bins:
     mass: Floats
     visits: Floats
     means: tuple[Floats, Floats]
+    spreads: tuple[Floats, Floats]
     clipped: Floats
 
     @property
@@ -60,8 +63,7 @@ class Bins:
         means = self.means[0 if kind == "score" else 1]
         cost = np.abs(means[:, None] - means[None, :])
         if redrawn:
-            widths = np.diff(self.edges if kind == "score" else self.levels)
-            np.fill_diagonal(cost, widths / 3.0)
+            np.fill_diagonal(cost, self.spreads[0 if kind == "score" else 1])
         return cost
 
     def problem(self, groups: Flags, labels: Ints, cost: Floats) -> OddsProblem:
@@ -97,7 +99,19 @@ def bin_tally(tally: Tally, bias: PositionBias, bins: int, binning: Binning) -> 
     means = tuple(
         np.add.reduceat(by_cell * (values[:-1] + values[1:]) / 2, starts) / rows for values in (edges, total)
     )
-    return Bins(starts, edges[ends], total[ends], mass, visits, (means[0], means[1]), added)
+    spreads = (_spread(edges, total, starts), np.diff(total[ends]) / 3.0)
+    return Bins(starts, edges[ends], total[ends], mass, visits, (means[0], means[1]), spreads, added)
+
+
+def _spread(edges: Floats, total: Floats, starts: Ints) -> Floats:
+    """Return E|s - s'| within each bin: twice the integral of F (1 - F), F the bin's distribution function."""
+    ends = np.append(starts, edges.size - 1)
+    sizes = np.diff(ends)
+    below = np.repeat(total[starts], sizes)
+    mass = np.maximum(np.repeat(np.diff(total[ends]), sizes), 1e-300)
+    low, high = (total[:-1] - below) / mass, (total[1:] - below) / mass
+    inside = (low + high) / 2 - (low * low + low * high + high * high) / 3
+    return np.add.reduceat(2.0 * np.diff(edges) * inside, starts)
 
 
 def unit_scale(scores: Floats) -> Floats:

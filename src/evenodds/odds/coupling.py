@@ -25,7 +25,6 @@ Ints = npt.NDArray[np.int64]
 
 GRID = 2.0**52  # masses are whole multiples of 1 / GRID, so that their sums are exact
 _SLIVER = 1e-14  # mass (of a total of 2) below which a piece of a bin is rounding, not a piece
-_NOISE = 1e-15  # rounding error of a moment: windows keep to the left by as much
 _TOUCH = 1e-15  # distance from hull to target, in mass, at which they meet
 _ROUGH = 1e-11  # error of a mass or a moment above which a solution of the solver is not taken
 _FEW = 24  # targets up to which the solver starts from the coupling alone
@@ -108,11 +107,11 @@ def _cut(line: Line, masses: Floats, moments: Floats) -> tuple[Floats, Ints]:
     rho = knots[0]  # everything beyond is untouched
     wanted = list(zip(masses.tolist(), moments.tolist(), strict=True))
     for t, (mass, moment) in enumerate(wanted[:-1]):
-        need, short = mass, _NOISE - moment - height(rho)  # moment gathered so far, less what is wanted
+        need, short = mass, -moment - height(rho)  # moment gathered so far, less what is wanted
         if rho + mass <= total and height(rho + mass) + short <= 0.0:
 
             def shortfall(x: float, mass: float = mass, moment: float = moment) -> float:
-                return moment - _NOISE + height(x) - height(x + mass)
+                return moment + height(x) - height(x + mass)
 
             start = _root(shortfall, rho, total - mass)
             if start > rho:

@@ -32,6 +32,7 @@ from evenodds.odds.problem import Floats, Kernel, OddsProblem
 
 Order = Literal["likelihood", "score"]
 
+_PROVEN = 1e-6  # part of the movement that may be unproven if it is called the least
 _BEND = 4e-15  # height of a vertex over the chord of its neighbours that rounding can make
 
 
@@ -87,9 +88,9 @@ class FrontierSolution:
     """Kernels that reach the frontier.
 
     `kernel` has one matrix a group, all to the same T target bins, of which the last is the best.
-    `method` is ``"least movement"`` or ``"coupling"``; `movement` is E of the cost over all
-    impressions, None without a cost; `gap` is movement less a proven lower bound of it, None for a
-    coupling.
+    `method` is ``"least movement"`` if that is proven to a millionth, ``"bounded movement"`` if the
+    proof has a wider `gap`, else ``"coupling"``. `movement` is E of the cost over all impressions,
+    None without a cost; `gap` is movement less a proven lower bound of it, None for a coupling.
     """
 
     frontier: Frontier
@@ -228,7 +229,9 @@ def reach(
     movement = None if cost is None else kernel.movement(replace(problem, cost=cost))
     if movement is None or not affordable:
         return FrontierSolution(frontier, kernel, "coupling", movement, None)
-    return FrontierSolution(frontier, kernel, "least movement", movement, max(movement - bound, 0.0))
+    gap = max(movement - bound, 0.0)
+    method = "least movement" if gap <= _PROVEN * movement + 1e-12 else "bounded movement"
+    return FrontierSolution(frontier, kernel, method, movement, gap)
 
 
 def _pool(given: Floats) -> Ints:

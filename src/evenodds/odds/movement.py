@@ -110,7 +110,7 @@ def solve_movement(
     --------
     >>> import numpy as np
     >>> given = np.array([[[0.5, 0.5], [0.5, 0.5]], [[0.25, 0.75], [0.25, 0.75]]])
-    >>> problem = OddsProblem(given, np.full((2, 2), 0.25), 1.0 - np.eye(2))
+    >>> problem = OddsProblem(given, given.sum(axis=1) / 4, 1.0 - np.eye(2))
     >>> solution = solve_movement(problem)
     >>> round(solution.objective, 9), solution.certified
     (0.125, True)
