@@ -24,7 +24,9 @@ def main() -> None:
             return f"```console\n{''.join(shown)}```"
 
         readme = ROOT / "README.md"
-        readme.write_text(re.sub(r"```console\n(.*?)```", renew, readme.read_text("utf-8"), flags=re.S), "utf-8")
+        readme.write_text(
+            re.sub(r"```console\n(.*?)```", renew, readme.read_text("utf-8"), flags=re.DOTALL), "utf-8"
+        )
 
 
 if __name__ == "__main__":

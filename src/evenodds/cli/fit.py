@@ -95,6 +95,13 @@ ODDS = (
     help="[odds] Move scores least, or reach the best shared ROC curve.",
 )
 @click.option(
+    "--order",
+    type=click.Choice(["likelihood", "score"]),
+    default="likelihood",
+    show_default=True,
+    help="[odds, auc] Exact in the bins, or true to the order of scores.",
+)
+@click.option(
     "--target",
     type=click.Choice(["merit", "observed"]),
     default="merit",

@@ -47,6 +47,10 @@ class EqualizedOdds(Reranker):
     objective
         "movement": the least E|s - s'|, exact or with a certified gap; "auc": the best ROC curve that
         all groups can share.
+    order
+        For "auc": "likelihood", the exact frontier of the bins, in which each group's bins count in the
+        order of their share of positives; "score", the best curve that keeps to the order of the scores,
+        which does not mistake noise in thin bins for information. The fit states the AUC of both.
     target
         "merit": given the label at the top position; "observed": given the label as it will be logged
         after re-ranking (movement only).
@@ -91,6 +95,7 @@ class EqualizedOdds(Reranker):
         "bins",
         "binning",
         "objective",
+        "order",
         "target",
         "epsilon",
         "alpha",
@@ -110,6 +115,7 @@ class EqualizedOdds(Reranker):
         bins: int = 100,
         binning: Binning = "quantile",
         objective: Literal["movement", "auc"] = "movement",
+        order: Literal["likelihood", "score"] = "likelihood",
         target: Literal["merit", "observed"] = "merit",
         epsilon: float | Sequence[float] | None = None,
         alpha: float = 1.0,
@@ -125,6 +131,7 @@ class EqualizedOdds(Reranker):
         self.bins = bins
         self.binning: Binning = binning
         self.objective = objective
+        self.order: Literal["likelihood", "score"] = order
         self.target = target
         self.epsilon = epsilon
         self.alpha = alpha
@@ -143,6 +150,7 @@ class EqualizedOdds(Reranker):
         choices = {
             "binning": ("quantile", "equal"),
             "objective": ("movement", "auc"),
+            "order": ("likelihood", "score"),
             "target": ("merit", "observed"),
             "cost": ("score", "rank"),
             "within": ("empirical", "uniform"),

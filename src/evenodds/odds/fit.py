@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evenodds.exposure import Exposure
 from evenodds.odds.bins import Bins
-from evenodds.odds.frontier import Frontier, solve_frontier
+from evenodds.odds.frontier import Frontier, Order, find_frontier, solve_frontier
 from evenodds.odds.movement import solve_movement
 from evenodds.odds.observed import solve_observed
 from evenodds.odds.problem import OddsProblem
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+
+ORDERS: tuple[Order, ...] = ("likelihood", "score")
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _frontier(
             middle = np.interp(middle, bins.means[1], bins.means[0])
         return np.abs(bins.means[0 if settings.cost == "score" else 1][:, None] - middle[None, :])
 
-    solution = solve_frontier(problem, cost=cost_of, time_limit=settings.time_limit)
+    solution = solve_frontier(problem, cost=cost_of, order=settings.order, time_limit=settings.time_limit)
     frontier = solution.frontier
     visits = problem.visits
     reached = sum(part @ rows for part, rows in zip(visits, solution.kernel.rows, strict=True))
@@ -129,6 +131,7 @@ def _frontier(
         "gap": solution.gap,
         "auc": frontier.auc,
         "exact_auc": frontier.exact_auc,
+        "auc_by_order": {order: find_frontier(problem, order=order).auc for order in ORDERS},
         "own_auc": frontier.own_auc.tolist(),
         "raw_auc": frontier.raw_auc.tolist(),
         "price": frontier.price.tolist(),
