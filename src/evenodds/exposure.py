@@ -15,6 +15,7 @@ from evenodds.position import PositionBias
 from evenodds.tally import Tally
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _POINTS = 2_001
 
@@ -31,20 +32,9 @@ class Exposure:
     """
 
     def __init__(self, tally: Tally, bias: PositionBias) -> None:
-        shown = tally.counts.sum(axis=(0, 1, 3), dtype=np.float64)
-        weights = position_weights(tally, bias)
-        used = np.flatnonzero(shown)
-        shown, weights = shown[used], weights[used]
-        if (
-            used.size > 1 and used[-1] == tally.depth + 1
-        ):  # pooled positions: lists as long as they are on average
-            extra = int(np.ceil(shown[-1] / max(shown[-2], 1.0)))
-            weights = np.concatenate((weights[:-1], np.full(extra, weights[-1])))
-            shown = np.concatenate((shown[:-1], np.full(extra, shown[-1] / extra)))
-        lists = np.maximum(shown - np.append(shown[1:], 0.0), 0.0)
-        items = lists * np.arange(1, lists.size + 1)
+        slots, items = list_lengths(tally)
         self._above = np.linspace(0.0, 1.0, _POINTS)
-        self._mean = _bernstein(weights, items / items.sum(), self._above)
+        self._mean = _bernstein(position_weights(tally, bias)[slots], items, self._above)
         step = (self._mean[1:] + self._mean[:-1]) / 2 / (_POINTS - 1)
         self._integral = np.concatenate(([0.0], np.cumsum(step)))
 
@@ -57,6 +47,45 @@ class Exposure:
         width = high - low
         total = np.interp(high, self._above, self._integral) - np.interp(low, self._above, self._integral)
         return np.where(width > 1e-9, total / np.maximum(width, 1e-9), self.at((low + high) / 2))
+
+
+def list_lengths(tally: Tally) -> tuple[Ints, Floats]:
+    """Return the position of each slot of a list, and the share of items in lists of each length.
+
+    A list of length J has a row at each position up to J, so the lengths follow from the rows by
+    position. Pooled positions stand for as many slots as there are in lists on average.
+    """
+    shown = tally.counts.sum(axis=(0, 1, 3), dtype=np.float64)
+    slots = np.flatnonzero(shown)
+    shown = shown[slots]
+    if slots.size > 1 and slots[-1] == tally.depth + 1:
+        extra = int(np.ceil(shown[-1] / max(shown[-2], 1.0)))
+        slots = np.concatenate((slots[:-1], np.full(extra, slots[-1])))
+        shown = np.concatenate((shown[:-1], np.full(extra, shown[-1] / extra)))
+    lists = np.maximum(shown - np.append(shown[1:], 0.0), 0.0)
+    items = lists * np.arange(1, lists.size + 1)
+    return slots, items / items.sum()
+
+
+def placement(tally: Tally, points: int) -> Floats:
+    """Return ``chance[position, point]``: where an item stands, by the share of scores above it.
+
+    The points lie evenly on [0, 1]; the position is 1 + Binomial(J - 1, share above), averaged over the
+    lengths J of lists.
+    """
+    slots, items = list_lengths(tally)
+    above = np.linspace(0.0, 1.0, points)
+    by_slot = np.zeros((slots.size, points))
+    rung = np.ones((1, points))
+    for length, share in enumerate(items, start=1):
+        by_slot[:length] += share * rung
+        longer = np.zeros((length + 1, points))
+        longer[:-1] += rung * (1.0 - above)
+        longer[1:] += rung * above
+        rung = longer
+    chance = np.zeros((tally.counts.shape[2], points))
+    np.add.at(chance, slots, by_slot)
+    return chance
 
 
 def _bernstein(weights: Floats, share: Floats, points: Floats) -> Floats:

@@ -31,7 +31,7 @@ SUFFIXES = {
 }
 _SAMPLE = 250_000  # scores that make a grid: 25 a cell at 10,000 cells
 _SAMPLED_BLOCKS = 16  # row groups read for it, spread evenly over the log
-_BATCH = 131_072
+_BATCH = 65_536
 
 
 class Files:
@@ -57,9 +57,9 @@ class Files:
                 raise LogError([f"{differing[0]} has other columns or types than {paths[0]}"])
             if self.format == "parquet":  # text is read as dictionary codes: less to decode and to count
                 text = [f.name for f in dataset.schema if f.type in {pa.string(), pa.large_string()}]
-                dataset = ds.dataset(paths, format=ds.ParquetFileFormat(dictionary_columns=set(text)))
+                dataset = ds.dataset(paths, format=_parquet(set(text)))
             self._dataset = dataset
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise LogError(
                 [f"cannot read {paths[0] if len(paths) == 1 else 'the log'}: {_first_line(error)}"]
             ) from None
@@ -86,19 +86,27 @@ class Files:
 
         # A reader that runs far ahead buys no speed on two cores, and memory that grows with the log.
         scanner = self._dataset.scanner(
-            columns=columns, batch_size=_BATCH, batch_readahead=4, fragment_readahead=1
+            columns=columns, batch_size=_BATCH, batch_readahead=1, fragment_readahead=1
         )
         try:
             yield from scanner.to_batches()
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise LogError([f"cannot read the log: {_first_line(error)}"]) from None
 
     def sample(self, column: str) -> Floats:
         """Return values of a column from all over the rows, the same ones every time."""
-        import pyarrow.parquet as pq
+        import pyarrow as pa
 
         if self.format != "parquet":
             return _thin(self.batches([column]))
+        try:
+            return self._sample_blocks(column)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise LogError([f"cannot read the log: {_first_line(error)}"]) from None
+
+    def _sample_blocks(self, column: str) -> Floats:
+        import pyarrow.parquet as pq
+
         blocks = [
             (path, group, rows)
             for path in self.paths
@@ -116,6 +124,18 @@ class Files:
             parts.append(_floats(values)[_lot(seen, rows) < share])
             seen += rows
         return np.concatenate(parts)
+
+
+def _parquet(text: set[str]) -> object:
+    """Return how to read Parquet: text as codes, and nothing held beyond the row groups being decoded.
+
+    By default whole files are buffered ahead, which is for object stores; locally it made memory grow
+    with the log, and reading slower.
+    """
+    import pyarrow.dataset as ds
+
+    scan = ds.ParquetFragmentScanOptions(pre_buffer=False)
+    return ds.ParquetFileFormat(dictionary_columns=text, default_fragment_scan_options=scan)
 
 
 class Stream:

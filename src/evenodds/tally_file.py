@@ -90,9 +90,10 @@ def read(path: str | os.PathLike[str]) -> Tally:
     try:
         table = pq.read_table(name, partitioning=None)
         head = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))
+        columns = table.column_names
     except FileNotFoundError:
         raise DamagedFileError(f"no such file: {name}") from None
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedFileError(
             f"{name} is not a whole tally file: {reason}", hint="make it again with evenodds tally"
@@ -101,12 +102,13 @@ def read(path: str | os.PathLike[str]) -> Tally:
         raise DamagedFileError(
             f"{name} is not a tally file", hint="evenodds tally LOG -o day.tally makes one"
         )
-    if head["version"] > VERSION:
+    version = head.get("version")
+    if isinstance(version, int) and version > VERSION:
         raise NewerVersionError(
-            f"{name} has tally version {head['version']}; this program reads up to {VERSION}",
+            f"{name} has tally version {version}; this program reads up to {VERSION}",
             hint="upgrade evenodds",
         )
-    if table.column_names != _COLUMNS or head.pop("checksum", None) != _checksum(head, table):
+    if columns != _COLUMNS or head.pop("checksum", None) != _checksum(head, table):
         raise DamagedFileError(f"{name} has been changed since it was written: its checksum does not fit")
     number = table["array"].to_numpy()
     places, counts = table["place"].to_numpy(), table["count"].to_numpy()
@@ -147,7 +149,7 @@ def is_tally(path: str | os.PathLike[str]) -> bool:
         return True
     try:
         return _KEY in (pq.read_schema(os.fspath(path)).metadata or {})
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError, ValueError):
         return False
 
 

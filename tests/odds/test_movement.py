@@ -6,43 +6,10 @@ from evenodds.errors import EvenoddsError, SettingsError, TallyError
 from evenodds.odds import lp, movement, relax
 from evenodds.odds.movement import solve_movement
 from evenodds.odds.problem import Kernel, OddsProblem
-from evenodds.simulate import draw_population
-from oracles.odds_lp import KINDS, least_movement, random_bins
+from oracles.odds_lp import KINDS, least_movement, line_cost, paper_bins, random_bins, shifted_groups
 
 STRICT = (0.0, 0.0)
 EXTREME = {"thin bins", "thin labels", "nearly identical"}  # linprog itself errs there
-
-
-def line_cost(bins):
-    cost = np.abs(np.subtract.outer(np.arange(bins), np.arange(bins))) / bins
-    return cost + np.eye(bins) / (3 * bins)
-
-
-def paper_bins(bins, *, rows=400_000, seed=0):
-    """Draw the paper's simulation: 1 / (1 + exp(-score)) in equal bins, with the merit label."""
-    population = draw_population(50_000, seed)
-    rng = np.random.default_rng([seed, 7])
-    item = rng.integers(0, 50_000, rows)
-    score = population.relevance[item] + rng.normal(0.0, 0.1, rows)
-    place = (bins / (1.0 + np.exp(-score))).astype(int)
-    counts = np.zeros((2, 2, bins))
-    np.add.at(counts, (population.group[item], population.merit[item], place), 1.0)
-    given = counts / counts.sum(axis=2, keepdims=True)
-    return OddsProblem(given, counts.sum(axis=1) / rows, line_cost(bins))
-
-
-def shifted_groups(bins, groups, labels, *, seed=0):
-    """Draw normal scores whose means and spreads differ between groups, as counts of 20,000 rows a label."""
-    rng = np.random.default_rng([seed, bins, groups, labels])
-    counts = np.zeros((groups, labels, bins))
-    for c in range(groups):
-        mean, spread = rng.uniform(-0.7, 0.7), rng.uniform(0.8, 1.2)
-        for y in range(labels):
-            score = rng.normal(mean + 1.2 * y / labels, spread, 20_000)
-            place = ((score + 4.0) / 9.0 * bins).clip(0, bins - 1).astype(int)
-            counts[c, y] = np.bincount(place, minlength=bins)
-    given = counts / counts.sum(axis=2, keepdims=True)
-    return OddsProblem(given, given.sum(axis=1) / (groups * labels), line_cost(bins))
 
 
 def whole_optimum(problem):
@@ -58,7 +25,7 @@ def all_columns(problem):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in EXTREME])
 def test_a_few_bins_reach_the_optimum_of_the_obvious_program(kind):
     """The movement is that of linprog on dense p, to 1e-9, and is certified."""
-    for seed in range(12):
+    for seed in range(8):
         problem = random_bins(kind, seed, 1 + seed % 7, 2 + seed % 3, 1 + seed % 3)
         solution = solve_movement(problem)
         assert solution.objective == pytest.approx(least_movement(problem), abs=1e-9)
@@ -68,12 +35,12 @@ def test_a_few_bins_reach_the_optimum_of_the_obvious_program(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_stored_kernel_satisfies_its_constraints(kind):
     """Row sums, images and signs are right to 1e-9 after rounding, however thin or empty the bins."""
-    for seed in range(12):
+    for seed in range(9):
         problem = random_bins(kind, seed, 2 + seed, 2 + seed % 3, 1 + seed % 3)
         solution = solve_movement(problem)
         assert solution.kernel.residual(problem) <= 1e-9
         assert solution.objective == pytest.approx(solution.kernel.movement(problem), abs=1e-12)
-        assert solution.bound <= solution.objective
+        assert solution.bound <= solution.objective + 1e-11
 
 
 @pytest.mark.parametrize("kind", ["plain", "counts", "empty bins", "thin bins", "one point", "any cost"])
@@ -365,3 +332,54 @@ def test_an_infeasible_program_is_an_error():
     impossible = lp.Program(one, sparse.csc_array([[1.0]]), 2 * one, 2 * one, 0 * one, one)
     with pytest.raises(EvenoddsError, match="kInfeasible"):
         lp.solve_with_highs(impossible, deadline=np.inf)
+
+
+def test_an_option_that_highs_refuses_is_an_error(monkeypatch):
+    """The return of setOptionValue is looked at: a refused option is named, not passed over."""
+    highspy = pytest.importorskip("highspy")
+    monkeypatch.setattr(highspy.Highs, "setOptionValue", lambda *_: highspy.HighsStatus.kError)
+    with pytest.raises(EvenoddsError, match="refused the option output_flag"):
+        solve_movement(paper_bins(10))
+
+
+def test_highs_failing_on_a_restricted_program_leaves_the_coarser_kernel(monkeypatch):
+    """Where HiGHS errs on fine bins the kernel from the coarse ones stands, with its true gap."""
+    problem, solve = paper_bins(130), movement._solve
+
+    def fail_when_restricted(agreement, sides, columns, deadline):
+        if sum(moves.size for moves in columns) < sum(side.costs.size for side in sides):
+            raise EvenoddsError("out of order")
+        return solve(agreement, sides, columns, deadline)
+
+    monkeypatch.setattr(movement, "_solve", fail_when_restricted)
+    solution = solve_movement(problem)
+    assert not solution.certified
+    assert solution.kernel.residual(problem) <= 1e-9
+    assert 0.01 < solution.gap < 0.1
+
+
+def test_prices_of_a_failed_interior_point_method_cost_no_certainty(monkeypatch):
+    """Without its factors there are no interior prices: pricing goes on, and claims what it can prove."""
+    problem = paper_bins(110)
+
+    def fail(*_):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(lp, "_factor", fail)
+    monkeypatch.setattr(movement, "ROUNDS", 3)
+    solution = solve_movement(problem)
+    monkeypatch.undo()
+    assert not solution.certified
+    assert solution.bound <= whole_optimum(problem) * (1 + 1e-9)
+    assert solution.kernel.residual(problem) <= 1e-9
+
+
+def test_blas_is_held_to_one_thread_only_where_it_can_be(monkeypatch):
+    """Without threadpoolctl the prices are still found."""
+    monkeypatch.setattr(lp.importlib.util, "find_spec", lambda _: None)
+    problem = shifted_groups(20, 3, 2)
+    prices, _ = lp.interior_prices(lp.sides_of(problem), gap=1e-6, deadline=np.inf)
+    agreement = relax.Agreement(STRICT, 3, 20)
+    assert agreement.bound(lp.sides_of(problem), agreement.duals_of(prices)) == pytest.approx(
+        whole_optimum(problem), rel=1e-5
+    )

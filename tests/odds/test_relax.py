@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,6 +125,23 @@ def test_any_duals_bound_the_optimum_from_below():
         size = program.row_lower.size - problem.groups * problem.bins
         bound = agreement.bound(lp.sides_of(problem), rng.normal(0.0, 0.2, size))
         assert bound <= least_movement(problem, (0.3, 0.0)) + 1e-12
+
+
+def test_duals_of_the_wrong_sign_are_not_believed():
+    """Turned about, the inequalities cost more; the duals that prove it prove nothing of the program."""
+    problem = random_bins("plain", 3, 6, 2, 2)
+    agreement, sides = both_relaxed(problem, 0.1), lp.sides_of(problem)
+    program = agreement.program(sides, [movement._columns_of(side) for side in sides])
+    open_above = np.isinf(program.row_upper)
+    turned = replace(
+        program,
+        row_lower=np.where(open_above, -np.inf, program.row_lower),
+        row_upper=np.where(open_above, 0.0, program.row_upper),
+    )
+    answer = lp.solve_with_highs(turned, deadline=np.inf)
+    optimum = least_movement(problem, (0.1, 0.1))
+    assert float(program.cost @ answer.values) / 6 > 1.1 * optimum
+    assert agreement.bound(sides, answer.duals[12:]) <= optimum
 
 
 @pytest.mark.parametrize("epsilon", [(0.1, 0.3), (0.0, 0.2), (0.0, 0.0)])

@@ -36,7 +36,7 @@ def count(rows, boundaries, *, group=("group",), depth=100):
             folds[name, label, position, fold, cell * min(COARSE, cells) // cells] += weight
         if row.get("swap") is not None and row["swap"] < depth:
             swaps[fold, row["swap"], int(row["position"]) - row["swap"], label] += weight
-    return counts, squares, folds, swaps
+    return tuple({place: n for place, n in found.items() if n} for found in (counts, squares, folds, swaps))
 
 
 def as_dictionary(array, groups=None):

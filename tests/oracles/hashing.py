@@ -18,7 +18,7 @@ def words(key):
         return v, w
     if isinstance(key, int):
         return key % 2**32, (key // 2**32) % 2**32
-    return tuple(sum(c * (m ** (k + 1) % PRIME) for k, c in enumerate(key.encode())) % 2**32 for m in M)
+    return tuple(sum(c * pow(m, k + 1, PRIME) for k, c in enumerate(key.encode())) % 2**32 for m in M)
 
 
 def mixed(key, salt):

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from evenodds.odds.problem import OddsProblem
+from evenodds.simulate import draw_population
 
 KINDS = {
     "plain": "every bin holds mass",
@@ -67,6 +68,38 @@ def random_bins(kind, seed, bins, groups, labels):
     if kind == "any cost":
         cost = rng.random((bins, bins))
     return OddsProblem(given, visits / visits.sum(), cost * (kind != "no cost"))
+
+
+def line_cost(bins):
+    cost = np.abs(np.subtract.outer(np.arange(bins), np.arange(bins))) / bins
+    return cost + np.eye(bins) / (3 * bins)
+
+
+def paper_bins(bins, *, rows=400_000, seed=0):
+    """Draw the paper's simulation: 1 / (1 + exp(-score)) in equal bins, with the merit label."""
+    population = draw_population(50_000, seed)
+    rng = np.random.default_rng([seed, 7])
+    item = rng.integers(0, 50_000, rows)
+    score = population.relevance[item] + rng.normal(0.0, 0.1, rows)
+    place = (bins / (1.0 + np.exp(-score))).astype(int)
+    counts = np.zeros((2, 2, bins))
+    np.add.at(counts, (population.group[item], population.merit[item], place), 1.0)
+    given = counts / counts.sum(axis=2, keepdims=True)
+    return OddsProblem(given, counts.sum(axis=1) / rows, line_cost(bins))
+
+
+def shifted_groups(bins, groups, labels, *, seed=0):
+    """Draw normal scores whose means and spreads differ between groups, as counts of 20,000 rows a label."""
+    rng = np.random.default_rng([seed, bins, groups, labels])
+    counts = np.zeros((groups, labels, bins))
+    for c in range(groups):
+        mean, spread = rng.uniform(-0.7, 0.7), rng.uniform(0.8, 1.2)
+        for y in range(labels):
+            score = rng.normal(mean + 1.2 * y / labels, spread, 20_000)
+            place = ((score + 4.0) / 9.0 * bins).clip(0, bins - 1).astype(int)
+            counts[c, y] = np.bincount(place, minlength=bins)
+    given = counts / counts.sum(axis=2, keepdims=True)
+    return OddsProblem(given, given.sum(axis=1) / (groups * labels), line_cost(bins))
 
 
 def least_movement(problem, epsilon=None):

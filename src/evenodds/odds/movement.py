@@ -122,7 +122,7 @@ def solve_movement(
     finite = np.isfinite(epsilons)
     asked = OddsProblem(problem.given[:, finite], problem.visits, problem.cost)
     agreement = Agreement(tuple(epsilons[finite].tolist()), problem.groups, problem.bins)
-    rows, bound, method = tidy(problem, _cheapest(problem)), np.inf, "unmoved"
+    rows, bound, method = tidy(problem, _cheapest(problem)), 0.0, "unmoved"
     if agreement.breach(images_of(asked, rows)) > TINY:
         rows, duals, method = _search(_thicken(asked), agreement, gap, started + time_limit)
         rows = settle(asked, agreement, rows)
@@ -130,7 +130,7 @@ def solve_movement(
     images = images_of(problem, rows)
     kernel = Kernel(rows, np.tensordot(problem.visits.sum(axis=1) / problem.visits.sum(), images, axes=1))
     objective = kernel.movement(problem)
-    bound = min(bound, objective)
+    bound = objective if method == "unmoved" else bound
     reached = relative_gap(objective, bound, problem)
     return MovementSolution(
         kernel,

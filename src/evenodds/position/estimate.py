@@ -105,7 +105,7 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
     # A fold more or less moves the estimate so little that one Newton step finds it.
     folds = folds_of(tally, blocks, wanted)
     coarse = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=weights, penalty=penalty)
-    errors = _jackknife(folds, lambda y, n: joint.estimate(y, n, coarse, penalty, steps=1))
+    left = _left_out(folds, lambda y, n: joint.estimate(y, n, coarse, penalty, steps=1))
     test = _goodness(tally, blocks)
     notes = blocks.notes + _independence(tally)
     if test is not None and test.fails:
@@ -115,7 +115,8 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
         )
         notes += (said,)
         warnings.warn(said, HomogeneityWarning, stacklevel=4)
-    return _spread("joint", blocks, weights, errors, notes, test)
+    # The folds' cells are coarser; what a fold changes is carried over to the finer estimate.
+    return _spread("joint", blocks, weights, weights * left / coarse, notes, test, _spread_of(left))
 
 
 def _goodness(tally: Tally, blocks: Blocks) -> Any:
@@ -147,10 +148,10 @@ def _adjacent(tally: Tally, blocks: Blocks, cells: int, truncate: int, cap: floa
     folds = folds_of(tally, blocks, wanted)
     groups = len(tally.groups)
     pooled = tuple(part.reshape(part.shape[0], groups, -1, blocks.count).sum(axis=1) for part in folds)
-    errors = _jackknife(
+    left = _left_out(
         cast("tuple[Floats, Floats]", pooled), lambda y, n: adjacent.estimate(y, n, kept, cap)
     )
-    return _spread("adjacent", blocks, weights, errors, blocks.notes + _independence(tally))
+    return _spread("adjacent", blocks, weights, left, blocks.notes + _independence(tally))
 
 
 def _randomized(tally: Tally, blocks: Blocks, cells: int) -> PositionBias:
@@ -161,11 +162,11 @@ def _randomized(tally: Tally, blocks: Blocks, cells: int) -> PositionBias:
     if not uneven:  # strata without positives count in the plain ratio
         positives, impressions = folds[0].sum(axis=0), folds[1].sum(axis=0)
     weights = randomized.estimate(positives, impressions, stratify=uneven)
-    errors = _jackknife(folds, lambda y, n: randomized.estimate(y, n, stratify=uneven, start=weights))
+    left = _left_out(folds, lambda y, n: randomized.estimate(y, n, stratify=uneven, start=weights))
     notes = blocks.notes + _independence(tally)
     if uneven:
         notes += ("lists differ in length: rates are compared within group and score",)
-    return _spread("randomized", blocks, weights, errors, notes)
+    return _spread("randomized", blocks, weights, left, notes)
 
 
 def _swaps(tally: Tally, blocks: Blocks) -> PositionBias:
@@ -187,10 +188,10 @@ def _swaps(tally: Tally, blocks: Blocks) -> PositionBias:
         positive = by_fold.sum(axis=0)[first : first + size - 1, :, 1]
         relative = np.divide(1.0, positive, out=np.zeros_like(positive), where=positive > 0).sum(axis=1)
         errors = weights * np.concatenate(([0.0], np.sqrt(np.cumsum(relative))))
-    else:
-        left = [swaps.estimate(by_fold.sum(axis=0) - fold, first, size)[0] for fold in by_fold]
-        errors = _spread_of(np.array(left))
-    return PositionBias("swaps", np.arange(first, last + 1), weights, errors, notes=notes)
+        return PositionBias("swaps", np.arange(first, last + 1), weights, errors, notes=notes)
+    left = np.array([swaps.estimate(by_fold.sum(axis=0) - fold, first, size)[0] for fold in by_fold])
+    errors = _spread_of(left)
+    return PositionBias("swaps", np.arange(first, last + 1), weights, errors, notes=notes, left_out=left)
 
 
 def _given(method: object, tally: Tally) -> PositionBias:
@@ -219,11 +220,10 @@ def _independence(tally: Tally) -> tuple[str, ...]:
     return ("no query column: standard errors take impressions as independent",)
 
 
-def _jackknife(folds: tuple[Floats, Floats], estimate: Callable[[Floats, Floats], Floats]) -> Floats:
-    """Return standard errors from estimates with one fold of queries left out at a time."""
+def _left_out(folds: tuple[Floats, Floats], estimate: Callable[[Floats, Floats], Floats]) -> Floats:
+    """Return the estimates with one fold of queries left out at a time."""
     positives, impressions = folds[0].sum(axis=0), folds[1].sum(axis=0)
-    left = [estimate(positives - y, impressions - n) for y, n in zip(*folds, strict=True)]
-    return _spread_of(np.array(left))
+    return np.array([estimate(positives - y, impressions - n) for y, n in zip(*folds, strict=True)])
 
 
 def _spread_of(left_out: Floats) -> Floats:
@@ -234,8 +234,16 @@ def _spread_of(left_out: Floats) -> Floats:
 
 
 def _spread(
-    method: str, blocks: Blocks, weights: Floats, errors: Floats, notes: tuple[str, ...], goodness: Any = None
+    method: str,
+    blocks: Blocks,
+    weights: Floats,
+    left: Floats,
+    notes: tuple[str, ...],
+    goodness: Any = None,
+    errors: Floats | None = None,
 ) -> PositionBias:
+    errors = _spread_of(left) if errors is None else errors
+    block = blocks.block
     return PositionBias(
-        method, blocks.positions, weights[blocks.block], errors[blocks.block], goodness, notes
+        method, blocks.positions, weights[block], errors[block], goodness, notes, left[:, block]
     )

@@ -51,6 +51,9 @@ class PositionBias:
         The test of the homogeneity assumption, where the method has one.
     notes
         What was pooled, shifted or missing, in words.
+    left_out
+        The weights with one fold of queries left out at a time, ``[fold, position]``, for the error of
+        whatever is computed with them; None for given weights, and not saved.
     """
 
     method: str
@@ -59,6 +62,7 @@ class PositionBias:
     standard_errors: Floats
     goodness: Goodness | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
+    left_out: Floats | None = field(default=None, repr=False, compare=False)
 
     def at(self, positions: Ints | range) -> Floats:
         """Return w at any positions: between known ones on a log scale, the last one held past the end.

@@ -102,10 +102,9 @@ def _by_cell(tally: Tally, cells: int) -> tuple[Floats, Floats]:
 def folds_of(tally: Tally, blocks: Blocks, cells: int) -> tuple[Floats, Floats]:
     """Return positives and impressions by fold, shape (folds, strata, blocks), groups kept apart.
 
-    Without a query column the coarse counts are split at random into as many folds, which amounts to
-    taking impressions as independent; the split is seeded and so repeats.
+    The folds are those of :func:`counts_by_fold`.
     """
-    counts = _random_folds(tally) if tally.folds is None else tally.folds.astype(np.float64)
+    counts = counts_by_fold(tally)
     folds, coarse = counts.shape[3:]
     runs = np.arange(coarse) * min(cells, coarse) // coarse
     counts = np.add.reduceat(counts, np.flatnonzero(np.diff(runs, prepend=-1)), axis=4)
@@ -113,6 +112,15 @@ def folds_of(tally: Tally, blocks: Blocks, cells: int) -> tuple[Floats, Floats]:
     positives, impressions = blocks.pool(by_fold[:, 1:].sum(axis=1)), blocks.pool(by_fold.sum(axis=1))
     shape = (folds, -1, blocks.count)
     return positives.reshape(shape), impressions.reshape(shape)
+
+
+def counts_by_fold(tally: Tally) -> Floats:
+    """Return ``counts[group, label, position, fold, coarse cell]`` in folds of queries.
+
+    Without a query column the coarse counts are split at random into as many folds, which amounts to
+    taking impressions as independent; the split is seeded and so repeats.
+    """
+    return _random_folds(tally) if tally.folds is None else tally.folds.astype(np.float64)
 
 
 def _random_folds(tally: Tally, folds: int = 20) -> Floats:
