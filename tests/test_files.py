@@ -46,8 +46,9 @@ def test_a_failure_keeps_the_old_file(tmp_path):
 
 def test_trouble_with_the_disk_is_one_clear_line(tmp_path):
     """An OSError while writing becomes an OutputError that names the target."""
-    with pytest.raises(eo.OutputError, match=r"cannot write .*out.txt: No space left"), written_aside(
-        tmp_path / "out.txt"
+    with (
+        pytest.raises(eo.OutputError, match=r"cannot write .*out.txt: No space left"),
+        written_aside(tmp_path / "out.txt"),
     ):
         raise OSError(28, "No space left on device")
     assert listing(tmp_path) == []

@@ -58,13 +58,15 @@ def test_the_bucket_table_agrees_with_a_binary_search(shape):
         "far outliers": lambda: np.append(rng.random(40_000), [1e300, -1e300]),
     }[shape]()
     grid = Grid.from_sample(sample, 2_000)
-    around = np.concatenate([
-        sample,
-        grid.boundaries,
-        np.nextafter(grid.boundaries, np.inf),
-        np.nextafter(grid.boundaries, -np.inf),
-        [-1.7e308, 1.7e308, 0.0, -0.0],
-    ])
+    around = np.concatenate(
+        [
+            sample,
+            grid.boundaries,
+            np.nextafter(grid.boundaries, np.inf),
+            np.nextafter(grid.boundaries, -np.inf),
+            [-1.7e308, 1.7e308, 0.0, -0.0],
+        ]
+    )
     assert (grid.locate(around) == np.searchsorted(grid.boundaries, around, side="right")).all()
 
 
@@ -74,9 +76,14 @@ def test_thinning_keeps_atoms_and_joins_neighbours(sample, cells, fewer):
     grid = Grid.from_sample(np.array(sample), cells)
     thin, kept = grid.thinned(fewer)
     assert thin.boundaries.tolist() == grid.boundaries[kept].tolist()
-    held = [np.unique(np.array(sample)[g.locate(np.array(sample)) == a]) for g in (grid, thin) for a in g.atoms]
+    held = [
+        np.unique(np.array(sample)[g.locate(np.array(sample)) == a]) for g in (grid, thin) for a in g.atoms
+    ]
     assert len(thin.atoms) == len(grid.atoms)
-    assert np.concatenate([*held, []]).tolist() == np.tile(np.concatenate([*held, []])[: len(grid.atoms)], 2).tolist()
+    assert (
+        np.concatenate([*held, []]).tolist()
+        == np.tile(np.concatenate([*held, []])[: len(grid.atoms)], 2).tolist()
+    )
 
 
 def test_coarse_cells_are_runs_of_about_equal_length():
@@ -107,7 +114,7 @@ def test_a_constant_score_is_one_atom():
 @pytest.mark.parametrize("cells", [0, -3, MAX_CELLS + 1, 10.5])
 def test_a_senseless_number_of_cells_is_refused(cells):
     """The number of cells is a whole number from 1 to 10,000."""
-    with pytest.raises(eo.SettingsError, match="whole number in 1..10000"):
+    with pytest.raises(eo.SettingsError, match=r"whole number in 1\.\.10000"):
         Grid.from_sample(np.ones(3), cells)
 
 
@@ -131,7 +138,9 @@ def test_the_sample_is_representative_of_a_sorted_log(tmp_path, stored):
     sample = np.sort(eo.Log(log).score_sample())
     assert 200_000 < sample.size < 520_000
     # Kolmogorov's bound at p < 1e-6 for the sample, with the log's own distribution beside it.
-    distance = np.abs(np.searchsorted(np.sort(score), sample) / score.size - np.arange(sample.size) / sample.size)
+    distance = np.abs(
+        np.searchsorted(np.sort(score), sample) / score.size - np.arange(sample.size) / sample.size
+    )
     assert distance.max() < 2.7 / np.sqrt(sample.size)
 
 

@@ -70,7 +70,14 @@ def test_long_keys_count_to_their_last_letter(width):
 
 @pytest.mark.parametrize(
     "shape",
-    [list, np.array, pd.Series, pa.array, lambda k: np.array(k, object), lambda k: np.array([t.encode() for t in k])],
+    [
+        list,
+        np.array,
+        pd.Series,
+        pa.array,
+        lambda k: np.array(k, object),
+        lambda k: np.array([t.encode() for t in k]),
+    ],
     ids=["list", "NumPy", "pandas", "Arrow", "objects", "bytes"],
 )
 def test_text_keys_draw_alike_in_any_container(shape):

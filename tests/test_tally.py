@@ -1,5 +1,7 @@
 """Tallies add up: whatever the split and the order, the sum equals one pass."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,7 +19,9 @@ def whole(mixed):
 def parts_of(table, cuts, whole):
     """Cut a table at row numbers and count every part that holds rows, on the cells of the whole."""
     bounds = [0, *sorted(cuts), table.num_rows]
-    slices = [table.slice(low, high - low) for low, high in zip(bounds, bounds[1:], strict=False) if high > low]
+    slices = [
+        table.slice(low, high - low) for low, high in pairwise(bounds) if high > low
+    ]
     return [eo.tally(part, grid=whole, weight=whole.roles.weight) for part in slices]
 
 
@@ -42,7 +46,9 @@ def test_merging_is_associative_and_commutative(mixed, whole, first, second):
 
 def test_groups_and_positions_of_one_part_only_are_kept(mixed, whole):
     """A group and positions that only one part has are in the sum, at their place."""
-    shallow = mixed.filter((mixed["position"].to_numpy() <= 2) & (np.array(mixed["group"].to_pylist()) != "a"))
+    shallow = mixed.filter(
+        (mixed["position"].to_numpy() <= 2) & (np.array(mixed["group"].to_pylist()) != "a")
+    )
     deep = mixed.filter((mixed["position"].to_numpy() > 2) | (np.array(mixed["group"].to_pylist()) == "a"))
     few, many = (eo.tally(part, grid=whole, weight=None) for part in (shallow, deep))
     assert few.groups == (("b",), ("ß",))
@@ -134,8 +140,16 @@ def test_a_half_life_halves(whole):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{}, {"factor": 0}, {"factor": 1.1}, {"factor": np.nan}, {"half_life": 0}, {"half_life": -1},
-     {"half_life": 1, "age": -1}, {"factor": 0.5, "half_life": 1}],
+    [
+        {},
+        {"factor": 0},
+        {"factor": 1.1},
+        {"factor": np.nan},
+        {"half_life": 0},
+        {"half_life": -1},
+        {"half_life": 1, "age": -1},
+        {"factor": 0.5, "half_life": 1},
+    ],
     ids=str,
 )
 def test_senseless_decay_is_refused(whole, wrong):
@@ -184,7 +198,9 @@ def test_one_group_is_nothing_to_compare(mixed):
 
 def test_no_positives_is_nothing_to_learn_from(mixed):
     """A log without any positive is refused."""
-    zeros = mixed.set_column(mixed.column_names.index("label"), "label", pa.array(np.zeros(mixed.num_rows, int)))
+    zeros = mixed.set_column(
+        mixed.column_names.index("label"), "label", pa.array(np.zeros(mixed.num_rows, int))
+    )
     with pytest.raises(eo.TallyError, match="no positive label"):
         check_comparable(eo.tally(zeros))
 

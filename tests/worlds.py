@@ -7,7 +7,7 @@ GROUPS = np.array(["a", "b"])
 
 
 def decay(positions):
-    """The true position bias of these worlds: 1 / log2(1 + j) for j = 1, 2, ..."""
+    """Return the true position bias of these worlds, 1 / log2(1 + j) for j = 1, 2, ..."""
     return 1.0 / np.log2(1.0 + np.arange(1, positions + 1))
 
 

@@ -89,8 +89,8 @@ class CdfMaps:
         """Do what `searchsorted` does, by the grid's table of buckets."""
         cell = self.grid.locate(scores)
         cell += 1
-        cell += scores >= self.high
-        cell -= scores < self.low
+        cell += scores >= self.edges[-1]
+        cell -= scores < self.edges[0]
         return cell
 
     def jumps(self, scores: Floats, rows: Codes) -> Floats:

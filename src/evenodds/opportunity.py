@@ -228,8 +228,9 @@ class EqualOpportunity(Reranker):
         for code, group_mass in zip(self.rows_of(tally), mass, strict=True):
             row = int(code // self.maps_.stride)
             below, at = self.maps_.limits(edges, row)
-            start = np.where(atom, below[:-1], at[:-1])
             stop = np.where(atom, at[:-1], below[1:])
+            # A cell between an atom and nothing has no width, and starts where it stops.
+            start = np.minimum(np.where(atom, below[:-1], at[:-1]), stop)
             run = start[cell] + (stop - start)[cell] * step
             total = np.concatenate(([0.0], np.cumsum(group_mass)))
             total /= max(total[-1], 1e-300)

@@ -279,7 +279,7 @@ def _thin(batches: Iterator[pa.RecordBatch]) -> Floats:
         seen += batch.num_rows
         scores.append(_floats(batch.column(0))[lot < share])
         lots.append(lot[lot < share])
-        if sum(map(len, lots)) > 2 * _SAMPLE:
+        while sum(map(len, lots)) > 2 * _SAMPLE:
             share /= 2
             lot = np.concatenate(lots)
             scores, lots = [np.concatenate(scores)[lot < share]], [lot[lot < share]]

@@ -62,19 +62,21 @@ def test_any_small_log_is_counted_exactly(seed, cells, depth, weighted):
     """Any small log, any number of cells and any depth: equal to counting row by row."""
     rng = np.random.default_rng(seed)
     size = int(rng.integers(1, 60))
-    table = pa.table({
-        "score": rng.choice([0.1, 0.5, 0.5, 0.9, rng.random()], size),
-        "group": rng.integers(-1, 2, size),
-        "label": rng.random(size) < 0.5,
-        "position": rng.integers(0, 9, size),
-        "query": rng.integers(0, 2**40, size),
-        **({"weight": rng.integers(0, 4, size).astype(float)} if weighted else {}),
-    })
+    table = pa.table(
+        {
+            "score": rng.choice([0.1, 0.5, 0.5, 0.9, rng.random()], size),
+            "group": rng.integers(-1, 2, size),
+            "label": rng.random(size) < 0.5,
+            "position": rng.integers(0, 9, size),
+            "query": rng.integers(0, 2**40, size),
+            **({"weight": rng.integers(0, 4, size).astype(float)} if weighted else {}),
+        }
+    )
     agrees(table, cells=cells, depth=depth)
 
 
 GROUP_TYPES = {
-    "text": lambda g: pa.array(g),
+    "text": pa.array,
     "large text": lambda g: pa.array(g).cast(pa.large_string()),
     "text view": lambda g: pa.array(g).cast(pa.string_view()),
     "dictionary": lambda g: pa.array(g).dictionary_encode(),
@@ -164,14 +166,16 @@ def test_counts_survive_growth_and_flushing(mixed, monkeypatch):
     """New groups, deeper positions and full buffers in the middle of a log change no count."""
     monkeypatch.setattr("evenodds.engines.arrow._HELD_ROWS", 1)
     by_group = mixed.sort_by([("group", "descending"), ("position", "ascending")])
-    deeper = pa.concat_tables([
-        by_group,
-        by_group.set_column(
-            by_group.column_names.index("position"),
-            "position",
-            pa.array(by_group["position"].to_numpy() + 80, pa.int16()),
-        ),
-    ])
+    deeper = pa.concat_tables(
+        [
+            by_group,
+            by_group.set_column(
+                by_group.column_names.index("position"),
+                "position",
+                pa.array(by_group["position"].to_numpy() + 80, pa.int16()),
+            ),
+        ]
+    )
     batches = pa.Table.from_batches(deeper.to_batches(max_chunksize=37))
     agrees(batches, cells=4)
 
@@ -201,24 +205,42 @@ def test_rows_of_weight_zero_count_for_nothing(mixed):
 def test_too_many_cells_for_memory_are_refused():
     """A group column with a value for every row is refused before memory runs out, with a hint."""
     size = 100_000
-    table = pa.table({"score": np.arange(size) / size, "group": np.arange(size), "label": np.zeros(size, int)})
+    table = pa.table(
+        {"score": np.arange(size) / size, "group": np.arange(size), "label": np.zeros(size, int)}
+    )
     counter = Counter(eo.Log(table).roles, Grid.from_sample(np.linspace(0, 1, 10_000), 10_000), 100)
-    with pytest.raises(eo.TallyError, match="100000 groups .*hint.*group column"):
+    with pytest.raises(eo.TallyError, match=r"100000 groups .*hint.*group column"):
         counter.add(table.combine_chunks().to_batches()[0])
 
 
 BAD_VALUES = {
-    "NaN score": ("score", [np.nan], "NaN or infinite score in column 'score' in 1 row (first: nan at row 2)"),
-    "infinite score": ("score", [np.inf], "NaN or infinite score in column 'score' in 1 row (first: inf at row 2)"),
+    "NaN score": (
+        "score",
+        [np.nan],
+        "NaN or infinite score in column 'score' in 1 row (first: nan at row 2)",
+    ),
+    "infinite score": (
+        "score",
+        [np.inf],
+        "NaN or infinite score in column 'score' in 1 row (first: inf at row 2)",
+    ),
     "null score": ("score", [None], "null in column 'score' in 1 row (first: at row 2)"),
     "null group": ("group", [None], "null in column 'group' in 1 row (first: at row 2)"),
     "empty group": ("group", [""], "null or empty text in column 'group' in 1 row (first: at row 2)"),
     "label 2": ("label", [2.0], "label outside {0, 1} in column 'label' in 1 row (first: 2.0 at row 2)"),
     "label a half": ("label", [0.5], "label outside {0, 1} in column 'label' in 1 row (first: 0.5 at row 2)"),
-    "label below 0": ("label", [-1.0], "label outside {0, 1} in column 'label' in 1 row (first: -1.0 at row 2)"),
+    "label below 0": (
+        "label",
+        [-1.0],
+        "label outside {0, 1} in column 'label' in 1 row (first: -1.0 at row 2)",
+    ),
     "NaN label": ("label", [np.nan], "label outside {0, 1} in column 'label' in 1 row (first: nan at row 2)"),
     "null label": ("label", [None], "null in column 'label' in 1 row (first: at row 2)"),
-    "position below": ("position", [-1.0], "position below the first in column 'position', positions start at 0 or 1"),
+    "position below": (
+        "position",
+        [-1.0],
+        "position below the first in column 'position', positions start at 0 or 1",
+    ),
     "part of a position": ("position", [1.5], "position not a whole number in column 'position' in 1 row"),
     "infinite position": ("position", [np.inf], "position not a whole number in column 'position' in 1 row"),
     "null position": ("position", [None], "null in column 'position' in 1 row"),
@@ -230,7 +252,7 @@ BAD_VALUES = {
 
 
 def spoilt(column, value, row=2):
-    """A log of six rows, one value replaced."""
+    """Return a log of six rows, one value replaced."""
     good = {
         "score": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
         "group": list("ababab"),
@@ -261,13 +283,15 @@ def test_a_position_below_the_named_first_one_is_refused():
 
 def test_problems_of_several_kinds_are_reported_together():
     """Every kind of problem in the log is found in one go, also behind a null in the same batch."""
-    table = pa.table({
-        "score": [np.nan, 0.2, 0.3, 0.4, 0.5, 0.6],
-        "group": ["a", None, "b", "a", "b", "a"],
-        "label": [1, 0, 7, 0, 1, 0],
-        "position": [1, 2, 3, -4, 2, 3],
-        "weight": [1.0, 1.0, 1.0, 1.0, -2.0, -3.0],
-    })
+    table = pa.table(
+        {
+            "score": [np.nan, 0.2, 0.3, 0.4, 0.5, 0.6],
+            "group": ["a", None, "b", "a", "b", "a"],
+            "label": [1, 0, 7, 0, 1, 0],
+            "position": [1, 2, 3, -4, 2, 3],
+            "weight": [1.0, 1.0, 1.0, 1.0, -2.0, -3.0],
+        }
+    )
     with pytest.raises(eo.LogError) as error:
         eo.tally(table)
     assert error.value.problems == (

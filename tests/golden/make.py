@@ -1,4 +1,4 @@
-"""Make the golden files anew: python tests/golden/make.py
+"""Make the golden files anew, by python tests/golden/make.py.
 
 Keys come from the independent arithmetic of `oracles.hashing`. The model and its transforms come from
 the program itself: make them anew only when the format or the method is meant to change.
@@ -31,7 +31,7 @@ def golden_keys():
 
 
 def golden_model():
-    """A model fitted on a small log with ties, and what it makes of a few scores."""
+    """Fit a model on a small log with ties; return it and what it makes of a few scores."""
     import numpy as np
     import pyarrow as pa
 
@@ -44,9 +44,13 @@ def golden_model():
     label = (rng.random(size) < 0.2 + 0.5 * score).astype(np.int8)
     position = np.tile(np.arange(1, 9), size // 8)
     label[rng.random(size) > (1 / np.log2(1 + np.arange(1, 9)))[position - 1]] = 0
-    log = pa.table({"score": score, "group": np.array(["x", "y"])[group], "label": label, "position": position})
+    log = pa.table(
+        {"score": score, "group": np.array(["x", "y"])[group], "label": label, "position": position}
+    )
     counts = eo.tally(log, cells=40)
-    model = eo.EqualOpportunity(points=30, position_bias=[1 / np.log2(1 + j) for j in range(1, 9)]).fit(counts)
+    model = eo.EqualOpportunity(points=30, position_bias=[1 / np.log2(1 + j) for j in range(1, 9)]).fit(
+        counts
+    )
     model.fitted_on_["sources"] = ["golden"]
     scores = [0.01, 0.2, 0.499999, 0.5, 0.5, 0.500001, 0.73, 0.99, -3.0, 4.0]
     groups = ["x", "y", "x", "x", "y", "y", None, "unseen", "x", "y"]

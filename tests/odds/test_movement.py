@@ -18,10 +18,6 @@ def whole_optimum(problem):
     return Kernel(rows, problem.given[0]).movement(problem)
 
 
-def all_columns(problem):
-    return [movement._columns_of(side) for side in lp.sides_of(problem)]
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in EXTREME])
 def test_a_few_bins_reach_the_optimum_of_the_obvious_program(kind):
     """The movement is that of linprog on dense p, to 1e-9, and is certified."""
@@ -40,7 +36,7 @@ def test_every_stored_kernel_satisfies_its_constraints(kind):
         solution = solve_movement(problem)
         assert solution.kernel.residual(problem) <= 1e-9
         assert solution.objective == pytest.approx(solution.kernel.movement(problem), abs=1e-12)
-        assert solution.bound <= solution.objective + 1e-11
+        assert solution.bound <= solution.objective + 1e-9
 
 
 @pytest.mark.parametrize("kind", ["plain", "counts", "empty bins", "thin bins", "one point", "any cost"])
@@ -75,6 +71,24 @@ def test_a_hundred_bins_fall_back_to_the_whole_program(monkeypatch):
     assert solution.gap <= 1e-9
 
 
+def test_a_whole_program_out_of_time_leaves_the_priced_kernel(monkeypatch):
+    """Where pricing fell short and time ends during the whole program, the priced kernel is returned."""
+    problem, solve = paper_bins(80), movement._solve
+
+    def no_time_for_the_whole(agreement, sides, columns, deadline):
+        whole = sum(moves.size for moves in columns) == sum(side.costs.size for side in sides)
+        return None if whole and agreement.bins == 80 else solve(agreement, sides, columns, deadline)
+
+    monkeypatch.setattr(movement, "_solve", no_time_for_the_whole)
+    monkeypatch.setattr(movement, "ROUNDS", 1)
+    monkeypatch.setattr(movement, "NEAR", 1)
+    monkeypatch.setattr(movement, "FACE", 0)
+    solution = solve_movement(problem)
+    assert solution.method == "refined"
+    assert solution.gap > 5e-8
+    assert solution.kernel.residual(problem) <= 1e-9
+
+
 def test_fine_bins_end_with_a_certified_gap():
     """Above 20,000 columns the gap asked for is reached, and the whole optimum lies inside it."""
     problem = paper_bins(130)
@@ -99,9 +113,8 @@ def test_many_groups_and_labels_end_with_a_certified_gap():
 
 def test_a_refined_kernel_is_sparse():
     """It has fewer entries than twice the constraints, not one for every pair of bins."""
-    problem = paper_bins(130)
-    entries = sum(rows.nnz for rows in solve_movement(problem, gap=1e-3).kernel.rows)
-    assert entries < 2 * 4 * 130
+    rows = solve_movement(paper_bins(110), gap=1e-3).kernel.rows
+    assert sum(matrix.nnz for matrix in rows) < 2 * 4 * 110
 
 
 def test_the_same_bins_give_the_same_kernel():
@@ -324,6 +337,8 @@ def test_tables_that_do_not_fit_are_refused():
     ):
         with pytest.raises(TallyError, match="do not fit together"):
             solve_movement(wrong)
+    with pytest.raises(TallyError, match="visits are 0"):
+        solve_movement(OddsProblem(problem.given, 0.0 * problem.visits, problem.cost))
 
 
 def test_an_infeasible_program_is_an_error():

@@ -9,7 +9,7 @@ COARSE = 200
 
 
 def printed(value):
-    """A group's name as text."""
+    """Return a group's name as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -40,7 +40,7 @@ def count(rows, boundaries, *, group=("group",), depth=100):
 
 
 def as_dictionary(array, groups=None):
-    """What is not zero in an array of counts, by its place; the first axis named by groups."""
+    """Return what is not zero in an array of counts, by its place; the first axis named by groups."""
     found = {}
     for place in zip(*array.nonzero(), strict=True):
         first, *rest = (int(axis) for axis in place)

@@ -4,7 +4,7 @@ from bisect import bisect_right
 
 
 def weighted_cdf(values, weights):
-    """The weighted empirical distribution function: t -> share of the weight at values <= t."""
+    """Return the weighted empirical distribution function: t -> share of the weight at values <= t."""
     pairs = sorted(zip(values, weights, strict=True))
     ordered = [value for value, _ in pairs]
     total = sum(weights)
@@ -36,7 +36,7 @@ def original_scale(unit, scores):
 
 
 def ks(one, other, one_weights=None, other_weights=None):
-    """max over t of |F_1(t) - F_2(t)|."""
+    """Return the maximum over t of |F_1(t) - F_2(t)|."""
     first = weighted_cdf(one, one_weights or [1.0] * len(one))
     second = weighted_cdf(other, other_weights or [1.0] * len(other))
     return max((abs(first(t) - second(t)) for t in [*one, *other]), default=0.0)

@@ -33,10 +33,10 @@ def mixed(key, salt):
 
 
 def uniform(key, salt):
-    """A number in [0, 1): the upper 36 bits."""
+    """Return a number in [0, 1): the upper 36 bits."""
     return (mixed(key, salt) >> 28) / 2**36
 
 
 def fold(query, folds=20):
-    """The fold of a query id: the upper 32 bits, cut into equal parts."""
+    """Return the fold of a query id: the upper 32 bits, cut into equal parts."""
     return (mixed(query, 0) >> 32) * folds // 2**32

@@ -60,7 +60,7 @@ class MovementSolution:
     objective
         The kernel's movement, measured after all rounding.
     bound
-        No kernel that satisfies the constraints moves less than this.
+        No kernel that satisfies the constraints to the letter moves less than this.
     gap
         (objective - bound) / objective; a movement below a millionth of the dearest move counts as that.
     certified
@@ -171,6 +171,8 @@ def check_problem(problem: OddsProblem) -> None:
     for name, table in (("given", given), ("visits", visits), ("cost", cost)):
         if not (np.isfinite(table).all() and (table >= 0.0).all()):
             raise TallyError(f"{name} must be finite and not negative in every bin")
+    if not visits.any():
+        raise TallyError("visits are 0 in every bin of every group")
     worst = np.unravel_index(np.abs(given.sum(axis=2) - 1.0).argmax(), (groups, labels))
     if abs(float(given[worst].sum()) - 1.0) > TINY * bins:
         raise TallyError(
@@ -184,14 +186,20 @@ def _search(
 ) -> tuple[Rows, Floats, str]:
     """Return a kernel, duals that bound its movement from below, and how they were found."""
     columns = problem.groups * problem.bins**2
+    found = None
     if columns > (RELAXED if agreement.bounded else WHOLE):
         aim = gap if columns > EXACT else SEVEN_DIGITS / 5
-        rows, duals = _refined(problem, agreement, aim, deadline)
+        rows, duals = found = _refined(problem, agreement, aim, deadline)
         movement = Kernel(rows, problem.given[0]).movement(problem)
         reached = relative_gap(movement, agreement.bound(sides_of(problem), duals), problem)
-        if columns > EXACT or reached < SEVEN_DIGITS or time.monotonic() > deadline:
+        if columns > EXACT or reached < SEVEN_DIGITS:
             return rows, duals, "refined"
-    return *_whole(agreement, problem, deadline), "whole"
+    try:
+        return *_whole(agreement, problem, deadline), "whole"
+    except EvenoddsError:
+        if found is None:
+            raise
+        return *found, "refined"
 
 
 def _thicken(problem: OddsProblem) -> OddsProblem:
@@ -304,7 +312,7 @@ def _price(
     if not agreement.bounded and agreement.bins * len(agreement.epsilon) <= LARGEST:
         now = time.monotonic()
         prices, flows = interior_prices(sides, gap=gap / 2, deadline=now + 0.7 * (deadline - now))
-        duals = agreement.duals_of(prices)
+        duals = max(duals, agreement.duals_of(prices), key=lambda found: agreement.bound(sides, found))
         used = [flow > USED * side.mass[:, None] for flow, side in zip(flows, sides, strict=True)]
         if sum(int(u.sum()) for u in used) < FACE * sum(side.bins.size for side in sides):
             columns = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ Method = str | PositionBias | Sequence[float] | Mapping[int, float] | Floats
 METHODS = ("joint", "adjacent", "randomized", "swaps", "none")
 
 JOINT_STRATA = 4_000  # finer changes nothing: rates hardly vary within a two-thousandth of the scores
+ROWS_A_CELL = 5  # where rows carry weights, see _filled_cells
 ADJACENT_CELLS = 200  # finer makes it worse: cells that one of two neighbours lacks
 RANDOMIZED_CELLS = 20
 _EVEN = 1.001  # positions with impressions this equal hold the same lists
@@ -96,10 +98,11 @@ def position_bias(
 
 
 def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> PositionBias:
-    wanted = min(tally.grid.cells, cells or max(JOINT_STRATA // len(tally.groups), 200))
+    wanted = cells or min(max(JOINT_STRATA // len(tally.groups), 200), _filled_cells(tally, blocks))
+    wanted = min(tally.grid.cells, wanted)
     strata = strata_of(tally, blocks, wanted)
     weights = joint.estimate(*strata)
-    penalty = joint.smoothing(*strata, weights, blocks.starts) if smooth else None
+    penalty, leaning = joint.smoothing(*strata, weights, blocks.starts) if smooth else (None, None)
     if smooth:
         weights = joint.estimate(*strata, start=weights, penalty=penalty)
     # A fold more or less moves the estimate so little that one Newton step finds it.
@@ -116,7 +119,8 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
         notes += (said,)
         warnings.warn(said, HomogeneityWarning, stacklevel=4)
     # The folds' cells are coarser; what a fold changes is carried over to the finer estimate.
-    return _spread("joint", blocks, weights, weights * left / coarse, notes, test, _spread_of(left))
+    bias = _spread("joint", blocks, weights, weights * left / coarse, notes, test, _spread_of(left))
+    return bias if leaning is None else replace(bias, leaning=leaning[:, blocks.block])
 
 
 def _goodness(tally: Tally, blocks: Blocks) -> Any:
@@ -128,6 +132,20 @@ def _goodness(tally: Tally, blocks: Blocks) -> Any:
     cells = max(1, int(cells / max(scatter)))
     strata = strata_of(tally, blocks, min(cells, tally.grid.cells))
     return joint.goodness(*strata, joint.estimate(*strata), scatter)
+
+
+def _filled_cells(tally: Tally, blocks: Blocks) -> int:
+    """Return how many cells hold enough rows at each position, where rows stand for others left out.
+
+    In a down-sampled log the impressions of a cell are estimates themselves. With few rows a cell and
+    position their noise flattens w: by 13 % at the second slot in a trial with one row, by 1 % with five.
+    """
+    scatter = _scatter(tally)
+    if max(scatter) <= 1:
+        return tally.grid.cells
+    negatives, positives = tally.counts[:, :1].sum(), tally.counts[:, 1:].sum()
+    rows = negatives / scatter[0] + positives / scatter[1]
+    return max(1, int(rows / (ROWS_A_CELL * blocks.count * len(tally.groups))))
 
 
 def _scatter(tally: Tally) -> tuple[float, float]:
@@ -148,9 +166,7 @@ def _adjacent(tally: Tally, blocks: Blocks, cells: int, truncate: int, cap: floa
     folds = folds_of(tally, blocks, wanted)
     groups = len(tally.groups)
     pooled = tuple(part.reshape(part.shape[0], groups, -1, blocks.count).sum(axis=1) for part in folds)
-    left = _left_out(
-        cast("tuple[Floats, Floats]", pooled), lambda y, n: adjacent.estimate(y, n, kept, cap)
-    )
+    left = _left_out(cast("tuple[Floats, Floats]", pooled), lambda y, n: adjacent.estimate(y, n, kept, cap))
     return _spread("adjacent", blocks, weights, left, blocks.notes + _independence(tally))
 
 

@@ -54,11 +54,14 @@ def estimate(
     return np.exp(theta)
 
 
-def smoothing(positives: Floats, impressions: Floats, weights: Floats, positions: Ints) -> Floats:
-    """Return the penalty that suits an unpenalised estimate best."""
+def smoothing(
+    positives: Floats, impressions: Floats, weights: Floats, positions: Ints
+) -> tuple[Floats, Floats]:
+    """Return the penalty that suits an unpenalised estimate best, and what it adds to the error of log w."""
     theta = np.log(weights)
     _, curvature = _information(impressions, theta, positives.sum(axis=1))
-    return chosen_penalty(theta, curvature + _ridge(weights.size), positions)
+    curvature += _ridge(weights.size)
+    return chosen_penalty(theta, curvature, positions)
 
 
 def _information(impressions: Floats, theta: Floats, totals: Floats) -> tuple[Floats, Floats]:

@@ -54,6 +54,9 @@ class PositionBias:
     left_out
         The weights with one fold of queries left out at a time, ``[fold, position]``, for the error of
         whatever is computed with them; None for given weights, and not saved.
+    leaning
+        What smoothing adds to the error of log w, ``[part, position]``, beyond what leaving folds out
+        shows; not saved.
     """
 
     method: str
@@ -63,6 +66,7 @@ class PositionBias:
     goodness: Goodness | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
     left_out: Floats | None = field(default=None, repr=False, compare=False)
+    leaning: Floats | None = field(default=None, repr=False, compare=False)
 
     def at(self, positions: Ints | range) -> Floats:
         """Return w at any positions: between known ones on a log scale, the last one held past the end.

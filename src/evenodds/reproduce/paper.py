@@ -63,7 +63,7 @@ class Size:
     alphas: tuple[float, ...]
 
 
-FULL = Size(50_000, 100_000, 50_000, 10, tuple(round(0.1 * step, 1) for step in range(11)))
+FULL = Size(50_000, 100_000, 50_000, 8, tuple(round(0.1 * step, 1) for step in range(11)))
 QUICK = Size(50_000, 10_000, 5_000, 4, tuple(round(0.2 * step, 1) for step in range(6)))
 
 

@@ -1,0 +1,475 @@
+"""Put an audit together: the figures of the whole log, and of the log with each fold left out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from evenodds.audit.after import Ahead, Fair
+from evenodds.audit.figures import area, cumulated, exposure_figures, group_figures
+from evenodds.audit.intervals import Figure, flips, holm, integral, largest, positive, share, sign_flip
+from evenodds.audit.replicates import MIN_FOLDS, replicates
+from evenodds.audit.result import (
+    Audit,
+    CrossAuc,
+    Distance,
+    GroupFigures,
+    Parity,
+    PositionShares,
+    Spread,
+    label_name,
+)
+from evenodds.errors import EvenoddsWarning, TallyError
+from evenodds.merit import merit_mass, position_weights
+from evenodds.position import PositionBias, position_bias
+from evenodds.position.estimate import Method
+from evenodds.reranker import Reranker
+from evenodds.tally import Tally, as_tally, check_comparable, group_name
+
+Floats = npt.NDArray[np.float64]
+Named = dict[str, Floats]
+
+SMALL = 50  # rows' worth of a label; as many as a fit asks for before it gives a group a map of its own
+_MANY_PAIRS = 40  # past so many tests the noise is drawn on every fourth coarse cell
+_OUTER = 0.25  # share of a Wasserstein distance in the two outermost cells, past which it is said
+
+
+def audit(
+    data: object, model: Reranker | None = None, *, position_bias_method: Method = "joint", **roles: object
+) -> Audit:
+    """Audit a log or tally as it was ranked, and as a model would score it.
+
+    Parameters
+    ----------
+    data
+        A tally, a log, or a table with its column roles.
+    model
+        A fitted reranker; its position bias is used. Without one it is estimated from the data.
+    position_bias_method
+        How to estimate it without a model.
+
+    Notes
+    -----
+    Distances are ``KS = max over t of |F_a(t) - F_b(t)|`` and ``W1 = integral of |F_a(t) - F_b(t)| dt``;
+    merit labels weigh each positive by 1 / w (Nandy et al., FAccT 2022, section "Tackling Position
+    Bias"). Intervals are of 95 % and respect queries; p-values turn the signs of folds of queries.
+
+    Examples
+    --------
+    >>> from evenodds import simulate, tally
+    >>> result = audit(tally(simulate(queries=1000), cells=500))
+    >>> round(result.unfairness(label=1), 1), round(result.unfairness(label=0), 1)
+    (0.6, 0.8)
+    >>> result.unfairness_at_most() > result.unfairness()
+    True
+    """
+    tally = as_tally(data, roles)
+    check_comparable(tally)
+    return _Auditor(tally, model, position_bias_method).run()
+
+
+class _Auditor:
+    """One audit: what its steps share."""
+
+    def __init__(self, tally: Tally, model: Reranker | None, method: Method) -> None:
+        self.tally, self.model = tally, model
+        self.names = [group_name(group) for group in tally.groups]
+        self.bias, own, same = _biases(tally, model, method)
+        self.biased = bool((self.bias.weights != 1.0).any())
+        self.positioned = tally.roles.position is not None
+        self.rows = tally.counts.sum(axis=(1, 3), dtype=np.float64)  # group, position
+        self.observed = tally.counts.sum(axis=2, dtype=np.float64)
+        runs = model.runs(tally) if model is not None else None
+        self.merit = merit_mass(tally, self.bias, runs) if self.biased else self.observed
+        self.made = replicates(tally, self.bias, own, same=same)
+        self.in_sample = model is not None and _fitted_on(model, tally)
+        self.evidence = tally.effective()
+        self.small = [_why_small(row) for row in self.evidence]
+        self.fair: Fair | None = None
+        self.ahead: list[Fair] = []
+        self.notes: list[str] = []
+
+    def run(self) -> Audit:
+        """Compute everything."""
+        tally, model = self.tally, self.model
+        if model is not None:
+            self._look_ahead(model)
+        distances = self._distances()
+        if not any(distance.label for distance in distances):
+            raise TallyError(
+                "fewer than two groups have positives: there is nothing to compare",
+                hint="more rows; or is this the right group column?",
+            )
+        before, after = self._figures()
+        return Audit(
+            rows=tally.rows,
+            groups=self._groups(before, after),
+            distances=distances,
+            auc=self._auc(before, after),
+            parity=self._parity(before, after),
+            positions=self._positions(before),
+            position_bias=self.bias,
+            notes=(*self.bias.notes, *self._remarks(), *self.notes),
+            folds=None if self.made is None else self.made.folds,
+            unit=None if self.made is None else ("impression" if tally.folds is None else "query"),
+            outcomes=tally.roles.outcomes,
+            promised=_promised(model, tally.counts.shape[1]),
+            target=str(getattr(model, "target", "merit")),
+        )
+
+    def _look_ahead(self, model: Reranker) -> None:
+        """Apply the model to the whole log and to the log with each fold left out."""
+        ahead = Ahead(model, self.tally, self.bias)
+        everyone = self.observed.sum(axis=1)
+        self.fair = ahead.whole(self.merit, everyone)
+        made = self.made
+        if made is None:
+            return
+        whole_observed, whole_merit, _, weights = made.whole
+        shown = whole_observed.sum(axis=1)
+        for place in range(made.count):
+            left = made.observed[place].sum(axis=1)
+            part = np.divide(left, shown, out=np.zeros_like(left), where=shown > 0)
+            moved = made.weights[place] - weights
+            coarse = (made.merit[place], whole_merit, moved, part)
+            self.ahead.append(ahead.left_out(self.merit, everyone, coarse))
+        # The model on the same few cells, so that what a fold changes is compared with like.
+        coarse = (whole_merit, whole_merit, np.zeros_like(weights), np.ones_like(shown))
+        self.ahead.append(ahead.left_out(self.merit, everyone, coarse))
+
+    # Distances
+
+    def _distances(self) -> tuple[Distance, ...]:
+        labels = (*range(1, self.observed.shape[1]), 0)
+        found: list[Distance] = []
+        pairs = list(combinations(range(len(self.names)), 2))
+        kinds = ("merit", "observed") if self.biased else ("observed",)
+        self.many = len(pairs) * len(labels) * len(kinds) > _MANY_PAIRS
+        self.signs = None if self.made is None else flips(self.made, len(pairs) * len(labels))
+        for label in labels:
+            empty = [place for place in range(len(self.names)) if self.observed[place, label].sum() <= 0]
+            self.notes += [
+                f"group {self.names[place]} has no {label_name(label, self.tally.roles.outcomes)} label: left out"
+                for place in empty
+            ]
+            for kind in kinds:
+                logged = self._logged(kind, label, pairs)
+                fair = [None] * len(pairs) if self.fair is None else self._fair(self.fair, kind, label, pairs)
+                for (i, j), one, two in zip(pairs, logged, fair, strict=True):
+                    if i in empty or j in empty or one.ks.value is None:
+                        continue
+                    small = self._small_pair(label, i, j)
+                    found.append(Distance(label, kind, (self.names[i], self.names[j]), one, two, small))
+        return _adjusted(found, kinds)
+
+    def _small_pair(self, label: int, i: int, j: int) -> str | None:
+        few = [place for place in (i, j) if self.evidence[place, label] < SMALL]
+        what = label_name(label, self.tally.roles.outcomes)
+        said = [
+            f"{self.names[place]} has {self.evidence[place, label]:.0f} rows with label {what}"
+            for place in few
+        ]
+        return "; ".join(said) + f", fewer than {SMALL}" if said else None
+
+    def _logged(self, kind: str, label: int, pairs: list[tuple[int, int]]) -> list[Spread]:
+        mass = self.merit if kind == "merit" else self.observed
+        edges = self.tally.edges
+        made = self.made
+        coarse = left = None
+        ends = edges
+        if made is not None:
+            starts = np.flatnonzero(np.diff(self.tally.grid.coarse(made.observed.shape[-1]), prepend=-1))
+            ends = edges[np.append(starts, self.tally.grid.cells)]
+            number = 1 if kind == "merit" else 0
+            coarse = cumulated(made.whole[number][:, label])
+            left = cumulated((made.merit if number else made.observed)[:, :, label])
+        return self._spreads(edges, cumulated(mass[:, label]), (ends, coarse, left), pairs, in_sample=False)
+
+    def _fair(self, fair: Fair, kind: str, label: int, pairs: list[tuple[int, int]]) -> list[Spread | None]:
+        def cdf(one: Fair) -> Floats:
+            return cumulated((one.merit if kind == "merit" else one.observed)[:, label])
+
+        def ends(one: Fair) -> Floats:
+            return np.concatenate((one.thresholds[:1], one.thresholds))
+
+        if not self.ahead:
+            return list(
+                self._spreads(ends(fair), cdf(fair), (ends(fair), None, None), pairs, in_sample=False)
+            )
+        left = np.array([cdf(one) for one in self.ahead[:-1]])
+        small = (ends(self.ahead[-1]), cdf(self.ahead[-1]), left)
+        return list(self._spreads(ends(fair), cdf(fair), small, pairs, in_sample=self.in_sample))
+
+    def _spreads(
+        self,
+        edges: Floats,
+        cdf: Floats,
+        coarse: tuple[Floats, Floats | None, Floats | None],
+        pairs: list[tuple[int, int]],
+        *,
+        in_sample: bool,
+    ) -> list[Spread]:
+        """Return KS and W1 of each pair, with intervals where there are replicates."""
+        widths = np.diff(edges)
+        ends, whole, left = coarse
+        if self.many and whole is not None and left is not None:
+            kept = np.unique(np.append(np.arange(0, ends.size, 4), ends.size - 1))
+            ends, whole, left = ends[kept], whole[:, kept], left[:, :, kept]
+        return [
+            self._spread(i, j, (widths, cdf[i] - cdf[j]), (np.diff(ends), whole, left), in_sample=in_sample)
+            for i, j in pairs
+        ]
+
+    def _spread(
+        self,
+        i: int,
+        j: int,
+        fine: tuple[Floats, Floats],
+        coarse: tuple[Floats, Floats | None, Floats | None],
+        *,
+        in_sample: bool,
+    ) -> Spread:
+        widths, difference = fine
+        if np.isnan(difference).any():
+            return Spread(Figure(None), Figure(None))
+        ks, w1 = float(np.abs(difference).max()), float(area(widths, difference))
+        self._outer = max(self._outer, _outer_share(widths, difference)) if not in_sample else self._outer
+        steps, whole, left = coarse
+        made = self.made
+        if whole is None or left is None or made is None or self.signs is None:
+            return Spread(Figure(ks), Figure(w1))
+        apart = left[:, i] - left[:, j]
+        if np.isnan(apart).any():  # without some fold one of them has none of the label
+            return Spread(Figure(ks), Figure(w1))
+        center, parts = whole[i] - whole[j], made.deviations(apart)
+        return Spread(
+            largest(ks, center, parts, made, in_sample=in_sample),
+            integral(w1, steps, center, parts, made, in_sample=in_sample),
+            None if in_sample else sign_flip(center, parts, made, self.signs),
+        )
+
+    _outer = 0.0
+
+    # Figures by group
+
+    def _figures(
+        self,
+    ) -> tuple[dict[str, npt.NDArray[np.object_]], dict[str, npt.NDArray[np.object_]] | None]:
+        weights = position_weights(self.tally, self.bias)
+        made = self.made
+        values = group_figures(self.observed, self.merit, self.rows.sum(axis=1))
+        values |= exposure_figures(self.rows, weights)
+        left = None
+        if made is not None:
+            left = group_figures(made.observed, made.merit, made.rows.sum(axis=2))
+            left |= exposure_figures(made.rows, made.weights)
+        before = self._with_intervals(values, left)
+        if self.fair is None:
+            return before, None
+        fair_left = None
+        if self.ahead:
+            parts = [self._fair_figures(one) for one in self.ahead[:-1]]
+            fair_left = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+        return before, self._with_intervals(self._fair_figures(self.fair), fair_left)
+
+    def _fair_figures(self, fair: Fair) -> Named:
+        return group_figures(fair.observed, fair.merit, fair.rows.sum(axis=1)) | {"exposure": fair.exposure}
+
+    def _with_intervals(self, values: Named, left: Named | None) -> dict[str, npt.NDArray[np.object_]]:
+        made = self.made
+        found = {}
+        for name, value in values.items():
+            errors = np.full(value.shape, np.nan)
+            if left is not None and made is not None:
+                errors = made.standard_error(left[name])
+            scale = (
+                share if name.startswith("auc") or name in {"positive_rate", "position_share"} else positive
+            )
+            quantile = 2.0 if made is None else made.quantile
+            figures = np.empty(value.shape, dtype=object)
+            for place in np.ndindex(value.shape):
+                figures[place] = scale(float(value[place]), float(errors[place]), quantile)
+            found[name] = figures
+        return found
+
+    def _kinds(self) -> tuple[str, ...]:
+        return ("merit", "observed") if self.biased else ("observed",)
+
+    def _groups(
+        self,
+        before: dict[str, npt.NDArray[np.object_]],
+        after: dict[str, npt.NDArray[np.object_]] | None,
+    ) -> tuple[GroupFigures, ...]:
+        wanted = ["positive_rate"]
+        if self.biased:
+            wanted += ["merit_rate"]
+        if self.positioned:
+            wanted += ["exposure", "parity"]
+
+        def of(figures: dict[str, npt.NDArray[np.object_]], place: int) -> dict[str, Figure]:
+            picked = {name: figures[name][place] for name in wanted}
+            return picked | {f"auc_{kind}": figures[f"auc_{kind}"][place, place] for kind in self._kinds()}
+
+        return tuple(
+            GroupFigures(
+                name,
+                float(self.rows[place].sum()),
+                float(self.observed[place, 1:].sum()),
+                of(before, place),
+                None if after is None else of(after, place),
+                self.small[place],
+            )
+            for place, name in enumerate(self.names)
+        )
+
+    def _auc(
+        self,
+        before: dict[str, npt.NDArray[np.object_]],
+        after: dict[str, npt.NDArray[np.object_]] | None,
+    ) -> tuple[CrossAuc, ...]:
+        return tuple(
+            CrossAuc(
+                kind,
+                one,
+                other,
+                before[f"auc_{kind}"][i, j],
+                None if after is None else after[f"auc_{kind}"][i, j],
+            )
+            for kind in self._kinds()
+            for i, one in enumerate(self.names)
+            for j, other in enumerate(self.names)
+        )
+
+    def _parity(
+        self,
+        before: dict[str, npt.NDArray[np.object_]],
+        after: dict[str, npt.NDArray[np.object_]] | None,
+    ) -> tuple[Parity, ...]:
+        if not self.positioned:
+            return ()
+        return tuple(
+            Parity(
+                (self.names[i], self.names[j]),
+                before["parity_ratio"][i, j],
+                None if after is None else after["parity_ratio"][i, j],
+            )
+            for i, j in combinations(range(len(self.names)), 2)
+        )
+
+    def _positions(self, before: dict[str, npt.NDArray[np.object_]]) -> tuple[PositionShares, ...]:
+        if not self.positioned:
+            return ()
+        shown = self.rows.sum(axis=0)
+        fair = None
+        if self.fair is not None:
+            fair = self.fair.rows / np.maximum(self.fair.rows.sum(axis=0), 1e-300)
+        return tuple(
+            PositionShares(
+                int(position),
+                float(shown[position]),
+                dict(zip(self.names, before["position_share"][:, position], strict=True)),
+                None
+                if fair is None
+                else {name: float(row[position]) for name, row in zip(self.names, fair, strict=True)},
+            )
+            for position in np.flatnonzero(shown)
+        )
+
+    def _remarks(self) -> list[str]:
+        said = []
+        if self.made is None:
+            said.append(
+                f"fewer than {MIN_FOLDS} folds of queries hold rows: no figure has an interval or a p-value"
+            )
+        elif self.tally.folds is None and not any("no query column" in note for note in self.bias.notes):
+            said.append("no query column: standard errors take impressions as independent")
+        if self.tally.folds is None and self.made is not None:
+            said.append("every interval and p-value here is too narrow if the rows of a query hang together")
+        few = [f"{name}: {why}" for name, why in zip(self.names, self.small, strict=True) if why]
+        if few:
+            said.append(f"small groups do not count towards unfairness ({'; '.join(few)})")
+        if self.in_sample:
+            said.append("audited on the log it was fitted on: intervals after the model allow for that")
+        if self._outer > _OUTER:
+            said.append(
+                f"{100 * self._outer:.0f} % of a Wasserstein distance lies in the outermost score cells: outliers?"
+            )
+        return said
+
+
+def _biases(
+    tally: Tally, model: Reranker | None, method: Method
+) -> tuple[PositionBias, PositionBias | None, bool]:
+    """Return the position bias to use, this tally's own by the same method, and whether they are one."""
+    if model is None:
+        bias = position_bias(tally, method)
+        return bias, bias, True
+    bias = model.position_bias_
+    if bias.method in {"given", "none"} or tally.roles.position is None:
+        return bias, None, False
+    if model.tally_ is tally and bias.left_out is not None:
+        return bias, bias, True
+    with warnings.catch_warnings():  # the model was warned about when it was fitted
+        warnings.simplefilter("ignore", EvenoddsWarning)
+        own = position_bias(tally, bias.method)
+    same = own.weights.size == bias.weights.size and bool(np.allclose(own.weights, bias.weights, rtol=1e-9))
+    return bias, own, same
+
+
+def _fitted_on(model: Reranker, tally: Tally) -> bool:
+    """Whether a model has seen this log; by the names of its sources, if it was read from a file."""
+    shared = set(model.fitted_on_["sources"]) & set(tally.sources)
+    if model.tally_ is None:
+        return bool(shared)
+    # Tables in memory have no names of their own, files have.
+    named = any(not name.startswith("<") for name in shared)
+    return named or model.tally_ is tally or model.tally_.equals(tally)
+
+
+def _promised(model: Reranker | None, labels: int) -> tuple[int, ...]:
+    """Return the labels that a model equalises."""
+    if model is None or model.criterion != "odds":
+        return tuple(range(1, labels))
+    epsilon = getattr(model, "epsilon", None)
+    given = np.zeros(labels) if epsilon is None else np.broadcast_to(np.asarray(epsilon, float), (labels,))
+    return tuple(int(label) for label in np.flatnonzero(np.isfinite(given))) or tuple(range(labels))
+
+
+def _why_small(evidence: Floats) -> str | None:
+    positives, negatives = float(evidence[1:].sum()), float(evidence[0])
+    for what, count in (("positives", positives), ("negatives", negatives)):
+        if count < SMALL:
+            return f"{count:.0f} {what}, fewer than {SMALL}"
+    return None
+
+
+def _outer_share(widths: Floats, difference: Floats) -> float:
+    whole = float(area(widths, difference))
+    ends = float(area(widths[:1], difference[:2]) + area(widths[-1:], difference[-2:]))
+    return ends / whole if whole > 0 else 0.0
+
+
+def _adjusted(found: list[Distance], kinds: tuple[str, ...]) -> tuple[Distance, ...]:
+    """Correct the p-values of each kind of label for how many pairs and labels there are."""
+    for kind in kinds:
+        places = [place for place, one in enumerate(found) if one.kind == kind]
+        logged = holm([found[place].logged.p_value for place in places])
+        fair = holm([None if (f := found[place].fair) is None else f.p_value for place in places])
+        for place, one, two in zip(places, logged, fair, strict=True):
+            old = found[place]
+            found[place] = replace(
+                old,
+                logged=replace(old.logged, p_adjusted=one),
+                fair=None if old.fair is None else replace(old.fair, p_adjusted=two),
+            )
+    return tuple(found)
+
+
+def largest_distance(thresholds: Floats, cdf: Floats) -> float:
+    """Return the largest Kolmogorov-Smirnov distance between any two rows."""
+    del thresholds
+    return float(np.ptp(cdf, axis=0).max(initial=0.0))
