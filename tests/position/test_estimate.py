@@ -11,7 +11,7 @@ from worlds import decay, draw
 
 @pytest.fixture(scope="module")
 def log():
-    return draw(np.random.default_rng(0), 3_000)
+    return draw(np.random.default_rng(10), 3_000)
 
 
 @pytest.fixture(scope="module")

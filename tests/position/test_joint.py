@@ -21,7 +21,7 @@ def estimate(seed, queries=6_000, **world):
 
 def test_it_is_the_maximum_of_the_likelihood():
     """Newton's answer is that of the slow oracle, which takes turns between w and the rates of cells."""
-    log = draw(np.random.default_rng(0), 400, lengths=(3, 6))
+    log = draw(np.random.default_rng(0), 1_000, lengths=(3, 6), order="shuffled")
     counted = eo.tally(log, cells=8)
     slow = positions.joint(rows_of(log, counted.grid.boundaries))
     fast = eo.position_bias(counted, "joint", cells=8, smooth=False)
@@ -82,7 +82,7 @@ def test_roughness_is_zero_for_power_laws():
     places = np.arange(1, 31)
     penalty = roughness(places)
     straight = -0.7 * np.log(places)
-    assert straight @ penalty @ straight == pytest.approx(0, abs=1e-12)
+    assert straight @ penalty @ straight == pytest.approx(0, abs=1e-9)
     kinked = straight + 0.1 * (places > 10)
     assert kinked @ penalty @ kinked > 1e-3
 
@@ -95,16 +95,17 @@ def test_under_the_model_the_test_passes():
 
 
 @pytest.mark.parametrize(
-    "weights",
+    ("order", "weights"),
     [
-        lambda place, _score, group: decay(10)[place] ** np.where(group == 0, 0.5, 1.5),
-        lambda place, score, _group: decay(10)[place] ** (0.3 + 1.7 * score),
+        ("ranked", lambda place, _score, group: decay(10)[place] ** np.where(group == 0, 0.5, 1.5)),
+        # Where lists are strictly ranked by score, a w that depends on the score looks like another rate.
+        ("shuffled", lambda place, score, _group: decay(10)[place] ** (0.3 + 1.7 * score)),
     ],
     ids=["by group", "by score"],
 )
-def test_bias_that_differs_between_items_is_found_out(weights):
+def test_bias_that_differs_between_items_is_found_out(order, weights):
     """When w depends on the group or on the score, the test fails and a warning says so."""
-    log = eo.tally(draw(np.random.default_rng(4), 8_000, weights=weights), cells=1_000)
+    log = eo.tally(draw(np.random.default_rng(4), 8_000, weights=weights, order=order), cells=1_000)
     with pytest.warns(eo.HomogeneityWarning, match="position bias is not the same for all items"):
         bias = eo.position_bias(log)
     assert bias.goodness.fails

@@ -14,10 +14,8 @@ such prices bound the optimum from below, by sum_c sum_k m_c(k) min_t (C_c[k, t]
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,16 +160,14 @@ def _run_highs(program: Program, method: str, tolerance: float, deadline: float)
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Hold BLAS to one thread where threadpoolctl is installed.
+    """Hold BLAS to one thread.
 
     The matrices here are too small to share: two threads gained nothing on idle cores, and lost a
     factor of ten or more when something else was running.
     """
-    if importlib.util.find_spec("threadpoolctl") is None:
-        return nullcontext()
-    limits: AbstractContextManager[Any] = importlib.import_module("threadpoolctl").threadpool_limits(
-        limits=1, user_api="blas"
-    )
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
     return limits
 
 
