@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts bench bench-large figures example wheel lock format clean
+.PHONY: help demo test check lint types contracts bench bench-large bench-odds figures readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,11 +44,18 @@ bench: .venv/run  ## one table of ratios, measured in one run
 bench-large: .venv/run  ## the same, with 50 million rows (needs 1 GB of disk)
 	@$(BIN)/python bench/run.py --large
 
+bench-odds: .venv/dev  ## equalized odds: solvers against the whole linear program
+	@$(BIN)/python bench/odds_movement.py
+	@$(BIN)/python bench/odds_frontier.py
+
 figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh lists, errors of w
 	@$(BIN)/python bench/fairness.py
 
 example: .venv/run  ## make the small log that ships
 	@$(BIN)/evenodds simulate -o examples/impressions.parquet --queries 1000 --seed 1 --force
+
+readme: .venv/dev  ## put what the README's commands print into the README
+	@$(BIN)/python bench/readme.py
 
 wheel: .venv/run  ## build the wheel and try it in an environment of its own
 	@rm -rf build/wheel && mkdir -p build/wheel

@@ -389,12 +389,14 @@ def test_prices_of_a_failed_interior_point_method_cost_no_certainty(monkeypatch)
     assert solution.kernel.residual(problem) <= 1e-9
 
 
-def test_blas_is_held_to_one_thread_only_where_it_can_be(monkeypatch):
-    """Without threadpoolctl the prices are still found."""
-    monkeypatch.setattr(lp.importlib.util, "find_spec", lambda _: None)
-    problem = shifted_groups(20, 3, 2)
-    prices, _ = lp.interior_prices(lp.sides_of(problem), gap=1e-6, deadline=np.inf)
-    agreement = relax.Agreement(STRICT, 3, 20)
-    assert agreement.bound(lp.sides_of(problem), agreement.duals_of(prices)) == pytest.approx(
-        whole_optimum(problem), rel=1e-5
-    )
+def test_blas_is_held_to_one_thread_and_given_back():
+    """Inside, every BLAS library runs one thread; outside, as many as before."""
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    with lp.one_blas_thread():
+        assert set(threads()) == {1}
+    assert threads() == before

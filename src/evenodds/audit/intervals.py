@@ -97,7 +97,10 @@ def largest(value: float, center: Floats, parts: Floats, made: Replicates, *, in
     unsure = (size <= _MAY_BE * error)[near]
     drawn = combine(made.noise, signed[:, near])
     low = np.quantile(np.where(unsure, np.abs(drawn), drawn).max(axis=1), 0.975)
-    return _within(value, low, made.quantile * float(error[near].max()), 1.0)
+    high = made.quantile * float(error[near].max())
+    if not unsure.any():  # well away from zero: how far noise pushes the maximum up can be told
+        high -= float((size[near] + drawn).max(axis=1).mean()) - float(size[top])
+    return _within(value, low, high, 1.0)
 
 
 def integral(

@@ -169,9 +169,10 @@ def _leaning(tally: Tally, weights: Floats, own: PositionBias | None) -> Floats:
     """Return the weights moved up and down by each of the few largest parts of what smoothing adds."""
     if own is None or own.leaning is None or not len(own.leaning):
         return np.zeros((0, weights.size))
-    largest = own.leaning[np.argsort(-(own.leaning**2).sum(axis=1), kind="stable")[:_PARTS]]
+    first, others = own.leaning[:1], own.leaning[1:]
+    largest = others[np.argsort(-(others**2).sum(axis=1), kind="stable")[:_PARTS]]
     places = np.arange(tally.counts.shape[2])
-    away = np.array([np.interp(places, own.positions, part) for part in largest])
+    away = np.array([np.interp(places, own.positions, part) for part in np.vstack((first, largest))])
     return (weights * np.exp(np.stack((away, -away), axis=1))).reshape(-1, weights.size)
 
 

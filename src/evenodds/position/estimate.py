@@ -103,9 +103,10 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
     strata = strata_of(tally, blocks, wanted)
     weights = joint.estimate(*strata)
     penalty, leaning = joint.smoothing(*strata, weights, blocks.starts) if smooth else (None, None)
-    raw = weights
-    if smooth:
+    if leaning is not None:
+        rough = weights
         weights = joint.estimate(*strata, start=weights, penalty=penalty)
+        leaning = np.vstack((np.log(rough / weights), leaning))
     # A fold more or less moves the estimate so little that one Newton step finds it.
     folds = folds_of(tally, blocks, wanted)
     coarse = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=weights, penalty=penalty)
@@ -121,7 +122,7 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
         warnings.warn(said, HomogeneityWarning, stacklevel=4)
     # The folds' cells are coarser; what a fold changes is carried over to the finer estimate.
     bias = _spread("joint", blocks, weights, weights * left / coarse, notes, test, _spread_of(left))
-    return bias if leaning is None else replace(bias, leaning=np.log(raw / weights)[None, blocks.block])
+    return bias if leaning is None else replace(bias, leaning=leaning[:, blocks.block])
 
 
 def _goodness(tally: Tally, blocks: Blocks) -> Any:

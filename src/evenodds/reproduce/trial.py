@@ -1,0 +1,339 @@
+"""The network's A/B test, and weeks in which the model learns from its own logs. All simulated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenodds.odds.equalized import EqualizedOdds
+from evenodds.opportunity import EqualOpportunity
+from evenodds.position import PositionBias, position_bias
+from evenodds.reproduce.measure import estimate, group_distances
+from evenodds.reproduce.network import (
+    GROUPS,
+    HISTORY,
+    SHOWN,
+    WEIGHTS,
+    FADING,
+    Members,
+    Shown,
+    draw_members,
+    logistic,
+    received,
+    sigmoid,
+    week,
+)
+from evenodds.reranker import Reranker
+from evenodds.tally import Tally, tally
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ARMS = ("none", "EOpp", "EOdds")
+METRICS = tuple((what, group) for what in ("sent", "accepted") for group in GROUPS)
+# The paper's table, in per cent; None where it says "Neutral".
+PAPER_LIFTS = {
+    "EOpp": {"sent IM": 5.72, "sent FM": None, "accepted IM": 4.85, "accepted FM": None},
+    "EOdds": {"sent IM": 2.77, "sent FM": None, "accepted IM": 2.26, "accepted FM": None},
+}
+FEATURES = ("constant", "signal", "activity", "standing")
+_HISTORY_WEEKS = 4
+_LOG_WEEKS = 2
+
+
+@dataclass(frozen=True)
+class NetworkSize:
+    """How much is simulated; queries are a week's, in the test an arm's."""
+
+    members: int
+    queries: int
+    test_weeks: int
+    feedback_weeks: int
+    replicates: int
+
+
+FULL_NETWORK = NetworkSize(40_000, 20_000, 2, 8, 3)
+QUICK_NETWORK = NetworkSize(10_000, 4_000, 1, 3, 2)
+
+
+@dataclass
+class Week:
+    """A week's log, rows in the order of the lists."""
+
+    features: Floats
+    group: Ints
+    position: Ints
+    query: Ints
+    sent: npt.NDArray[np.bool_]
+
+
+def run_network(
+    size: NetworkSize = FULL_NETWORK, *, seed: int = 0, progress: Callable[[int], None] | None = None
+) -> dict[str, Any]:
+    """Run the study; return plain JSON values, the same for the same seed."""
+    found = []
+    for number in range(size.replicates):
+        found.append(_replicate(size, seed * 1000 + number))
+        if progress is not None:
+            progress(1)
+    weeks = list(range(size.feedback_weeks + 1))
+    measures = list(found[0]["feedback"]["none"][0])
+    return {
+        "simulated": True,
+        "size": asdict(size),
+        "model": {"features": list(FEATURES), "coefficients": [part["coefficients"] for part in found]},
+        "experiment": {
+            "replicates": [part["experiment"] for part in found],
+            "paper_per_cent": PAPER_LIFTS,
+            "over_worlds": {
+                arm: {
+                    f"{what} {group}": _summary(
+                        [part["experiment"]["lifts"][arm][f"{what} {group}"]["lift"] for part in found]
+                    )
+                    for what, group in METRICS
+                }
+                for arm in ("EOpp", "EOdds")
+            },
+        },
+        "feedback": {
+            "weeks": weeks,
+            "worlds": {
+                arm: {
+                    measure: [
+                        _summary([part["feedback"][arm][number][measure] for part in found])
+                        for number in weeks
+                    ]
+                    for measure in measures
+                }
+                for arm in ARMS
+            },
+        },
+    }
+
+
+def _summary(values: list[float]) -> dict[str, Any]:
+    whole = estimate(values)
+    return {
+        "mean": float(f"{whole.mean:.8g}"),
+        "sd": float(f"{whole.sd:.4g}"),
+        "replicates": [float(f"{value:.8g}") for value in values],
+    }
+
+
+def _replicate(size: NetworkSize, seed: int) -> dict[str, Any]:
+    members = draw_members(size.members, seed)
+    logs: list[Week] = []
+    for number in range(_HISTORY_WEEKS):
+        logs.append(_live(members, size, HISTORY, None, [seed, 20, number])[0])
+    coefficients = learn(logs[-_LOG_WEEKS:])
+    logs = []
+    first: dict[str, float] = {}
+    for number in range(_LOG_WEEKS):
+        log, first = _live(members, size, coefficients, None, [seed, 21, number])
+        logs.append(log)
+    counted = count(logs, coefficients)
+    bias = position_bias(counted)
+    rerankers = fit_all(counted, bias)
+    return {
+        "coefficients": [float(f"{value:.6g}") for value in coefficients],
+        "experiment": _experiment(deepcopy(members), size, coefficients, rerankers, seed),
+        "feedback": {
+            arm: [first, *_feedback(arm, deepcopy(members), size, coefficients, rerankers, logs, bias, seed)]
+            for arm in ARMS
+        },
+    }
+
+
+def learn(logs: list[Week]) -> Floats:
+    """Train the model: a logistic regression on the logs as they are, positions not undone."""
+    return logistic(
+        np.concatenate([log.features for log in logs]), np.concatenate([log.sent for log in logs])
+    )
+
+
+def count(logs: list[Week], coefficients: Floats) -> Tally:
+    """Count logs under a model's scores."""
+    import pyarrow as pa
+
+    parts = []
+    for number, log in enumerate(logs):
+        parts.append(
+            pa.table(
+                {
+                    "score": sigmoid(log.features @ coefficients),
+                    "group": pa.DictionaryArray.from_arrays(log.group.astype(np.int8), list(GROUPS)),
+                    "label": log.sent.astype(np.int8),
+                    "position": log.position,
+                    "query": log.query + number * 10_000_000,
+                }
+            )
+        )
+    return tally(pa.concat_tables(parts))
+
+
+def fit_all(counted: Tally, bias: PositionBias) -> dict[str, Reranker | None]:
+    """Fit both criteria as the paper served them: a CDF of 10,000 points; 100 equally spaced bins."""
+    return {
+        "none": None,
+        "EOpp": EqualOpportunity(points=10_000, position_bias=bias).fit(counted),
+        "EOdds": EqualizedOdds(bins=100, binning="equal", position_bias=bias).fit(counted),
+    }
+
+
+def _live(
+    members: Members, size: NetworkSize, coefficients: Floats, reranker: Reranker | None, luck: list[int]
+) -> tuple[Week, dict[str, float]]:
+    """Live through a week: serve, count invitations, update standing; return the log and measures."""
+    shown = [part for _, part in week(members, size.queries, coefficients, {"": reranker}, luck=luck)]
+    members.standing *= FADING
+    for part in shown:
+        members.standing += received(part, members.frequent.size)
+    lists = sum(part.viewer.size for part in shown)
+    log = Week(
+        np.concatenate([part.features.reshape(-1, len(FEATURES)) for part in shown]),
+        np.concatenate([part.group.ravel() for part in shown]),
+        np.tile(np.arange(1, SHOWN + 1), lists),
+        np.repeat(np.arange(lists), SHOWN),
+        np.concatenate([part.sent.ravel() for part in shown]),
+    )
+    return log, _measure(shown, members)
+
+
+def _measure(shown: list[Shown], members: Members) -> dict[str, float]:
+    group, merit, sent, accepted = (
+        np.concatenate([getattr(part, name) for part in shown])
+        for name in ("group", "merit", "sent", "accepted")
+    )
+    infrequent = group == 0
+    weight = np.broadcast_to(WEIGHTS, group.shape)
+    exposure = np.zeros(members.frequent.size)
+    for part in shown:
+        exposure += np.bincount(
+            part.item.ravel(), weights=np.tile(WEIGHTS, len(part.item)), minlength=exposure.size
+        )
+    most = np.sort(exposure)[::-1][: exposure.size // 10]
+    found = {
+        "exposure": weight[infrequent].sum() / weight.sum(),
+        "sent": sent[infrequent].sum() / sent.sum(),
+        "accepted": accepted[infrequent].sum() / accepted.sum(),
+        # The paper's corollary: observed exposure over merit, IM against FM; 1 is parity.
+        "parity": weight[merit & infrequent].mean() / weight[merit & ~infrequent].mean(),
+        "sent_per_list": sent.sum() / len(sent),
+        "accepted_per_list": accepted.sum() / len(sent),
+        "top_tenth": most.sum() / exposure.sum(),
+    }
+    return {name: float(f"{value:.8g}") for name, value in found.items()}
+
+
+def _feedback(
+    arm: str,
+    members: Members,
+    size: NetworkSize,
+    coefficients: Floats,
+    rerankers: dict[str, Reranker | None],
+    logs: list[Week],
+    bias: PositionBias,
+    seed: int,
+) -> list[dict[str, float]]:
+    """Live on for weeks: each week the model, then the reranker, is learned from its own last logs."""
+    reranker = rerankers[arm]
+    recent = list(logs)
+    found = []
+    for number in range(size.feedback_weeks):
+        log, measured = _live(members, size, coefficients, reranker, [seed, 22, number])
+        found.append(measured)
+        recent = [recent[-1], log]
+        coefficients = learn(recent)
+        if reranker is not None:
+            # How people look at a page does not change with the model, so w is not learned again.
+            reranker = type(reranker)(**{name: getattr(reranker, name) for name in reranker.settings}).fit(
+                count(recent, coefficients)
+            )
+    return found
+
+
+def _experiment(
+    members: Members,
+    size: NetworkSize,
+    coefficients: Floats,
+    rerankers: dict[str, Reranker | None],
+    seed: int,
+) -> dict[str, Any]:
+    """Run the A/B test by member; the model is fixed, standing moves on for all arms together."""
+    arms = np.random.default_rng([seed, 30]).integers(0, len(ARMS), size.members)
+    halves = np.random.default_rng([seed, 31]).integers(0, 2, size.members)
+    totals = np.zeros((len(METRICS), size.members))
+    visited = np.zeros(size.members, dtype=bool)
+    scored: dict[int, list[Shown]] = {arm: [] for arm in range(len(ARMS))}
+    for number in range(size.test_weeks):
+        gained = np.zeros(size.members)
+        for arm, part in week(
+            members, size.queries * len(ARMS), coefficients, rerankers, luck=[seed, 23, number], arms=arms
+        ):
+            visited[part.viewer] = True
+            gained += received(part, size.members)
+            for row, (what, group) in enumerate(METRICS):
+                hits = (getattr(part, what) & (part.group == GROUPS.index(group))).sum(axis=1)
+                totals[row] += np.bincount(part.viewer, weights=hits, minlength=size.members)
+            if number == 0:
+                scored[arm].append(part)
+        members.standing = FADING * members.standing + gained / len(ARMS)
+
+    def compared(treated: npt.NDArray[np.bool_], control: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        return {
+            f"{what} {group}": lift(totals[row, treated & visited], totals[row, control & visited])
+            for row, (what, group) in enumerate(METRICS)
+        }
+
+    return {
+        "members": {arm: int((visited & (arms == code)).sum()) for code, arm in enumerate(ARMS)},
+        "lifts": {arm: compared(arms == code, arms == 0) for code, arm in enumerate(ARMS) if code},
+        "control_against_control": compared((arms == 0) & (halves == 1), (arms == 0) & (halves == 0)),
+        "in_all": {
+            arm: {
+                what: lift(
+                    totals[at : at + 2, (arms == code) & visited].sum(axis=0),
+                    totals[at : at + 2, (arms == 0) & visited].sum(axis=0),
+                )
+                for what, at in (("sent", 0), ("accepted", 2))
+            }
+            for code, arm in enumerate(ARMS)
+            if code
+        },
+        "unfairness": {arm: _unfairness(scored[code]) for code, arm in enumerate(ARMS)},
+    }
+
+
+def _unfairness(shown: list[Shown]) -> dict[str, float]:
+    fair, group, sent, merit = (
+        np.concatenate([getattr(part, name).ravel() for part in shown])
+        for name in ("fair", "group", "sent", "merit")
+    )
+    found, _ = group_distances(
+        fair, group, {"observed": sent.astype(np.int64), "merit": merit.astype(np.int64)}
+    )
+    return {key: float(f"{value:.6g}") for key, value in found.items()}
+
+
+def lift(treated: Floats, control: Floats) -> dict[str, Any]:
+    """Return the relative change of a mean per member, by the delta method; members are the units.
+
+    >>> lift(np.array([2.0, 4.0]), np.array([2.0, 4.0]))["lift"]
+    0.0
+    """
+    means = float(treated.mean()), float(control.mean())
+    errors = [float(part.var(ddof=1)) / part.size for part in (treated, control)]
+    ratio = means[0] / means[1]
+    error = math.sqrt(errors[0] / means[1] ** 2 + ratio**2 * errors[1] / means[1] ** 2)
+    p_value = math.erfc(abs(ratio - 1.0) / error / math.sqrt(2.0)) if error > 0 else float("nan")
+    return {
+        "lift": float(f"{ratio - 1.0:.8g}"),
+        "standard_error": float(f"{error:.4g}"),
+        "p_value": float(f"{p_value:.4g}"),
+    }
