@@ -35,8 +35,8 @@ Floats = npt.NDArray[np.float64]
 LENGTH = 10
 NAMES = ("a", "b")
 WEIGHTS = 1.0 / np.log2(1.0 + np.arange(1, LENGTH + 1))
-POINTS = np.linspace(-6.0, 7.0, 26_001)
-_BIG = 100_000  # queries for truths that have no formula
+POINTS = np.linspace(-6.0, 7.0, 6_501)
+_BIG = 400_000  # queries for truths that have no formula
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def truth_of(world: World) -> Truth:
             counted = np.bincount(place[own], mass.ravel()[own], middle.size)
             # Draws fill cells unevenly; the ratio to the number of draws is smooth, the density is known.
             shown = np.maximum(np.bincount(place[own], minlength=middle.size), 1e-9)
-            wide = np.ones(401) / 401
+            wide = np.ones(25) / 25
             smooth = np.convolve(counted, wide, "same") / np.maximum(np.convolve(shown, wide, "same"), 1e-9)
             observed[group, label] = density[group] * smooth
     figures = {}
@@ -229,14 +229,18 @@ def study(
         for name, figure in found_in(result).items():
             if name in expected:
                 tested.setdefault(name, Tested()).add(figure, expected[name])
-        chances += [one.logged.p_value or 0.0 for one in result.distances if one.label and one.kind == "merit"]
+        chances += [
+            one.logged.p_value or 0.0 for one in result.distances if one.label and one.kind == "merit"
+        ]
     return tested, chances
 
 
 def show(title: str, tested: dict[str, Tested], note: str = "") -> None:
     """Print one table."""
     print(f"\n{title}")
-    print(f"{'figure':<34} {'covers':>7}  {'truth above':>11}  {'truth below':>11}  {'width':>7}  {'bias':>8}")
+    print(
+        f"{'figure':<34} {'covers':>7}  {'truth above':>11}  {'truth below':>11}  {'width':>7}  {'bias':>8}"
+    )
     for name, one in tested.items():
         print(
             f"{name:<34} {100 * one.coverage:>6.1f}%  {one.below:>11}  {one.above:>11}  "
@@ -252,7 +256,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--replicates", type=int, default=200)
-    parser.add_argument("--queries", type=int, default=2_000)
+    parser.add_argument("--queries", type=int, default=4_000)
     parser.add_argument("--only", help="run the studies whose title holds this")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -267,7 +271,10 @@ def main() -> None:
             "model audited on another log",
             {"world": differ, "fit": eo.EqualOpportunity(), "elsewhere": True},
         ),
-        ("half-way model audited on another log", {"world": differ, "fit": eo.EqualOpportunity(alpha=0.5), "elsewhere": True}),
+        (
+            "half-way model audited on another log",
+            {"world": differ, "fit": eo.EqualOpportunity(alpha=0.5), "elsewhere": True},
+        ),
         (
             "no query column (rows do hang together: intervals are expected to fail)",
             {"world": differ, "prepare": lambda log: log.drop_columns(["query"])},
@@ -282,7 +289,9 @@ def main() -> None:
         rejected = float(np.mean(np.array(chances) < 0.05)) if chances else 0.0
         note = f"rejects at 5 %: {100 * rejected:.1f} % ({took:.0f} s)"
         if options.json:
-            print(json.dumps({title: {name: one.coverage for name, one in tested.items()}, "rejects": rejected}))
+            print(
+                json.dumps({title: {name: one.coverage for name, one in tested.items()}, "rejects": rejected})
+            )
         else:
             show(f"{title}: {options.replicates} logs of {options.queries:,} queries", tested, note)
 

@@ -24,9 +24,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -170,9 +169,7 @@ def _recounted(
     for batch in log.batches(old.roles.counted()):
         moved = pa.array(np.asarray(position)[row : row + batch.num_rows])
         row += batch.num_rows
-        columns = [
-            moved if name == old.roles.position else batch.column(name) for name in batch.schema.names
-        ]
+        columns = [moved if name == old.roles.position else batch.column(name) for name in batch.schema.names]
         counter.add(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
         if progress is not None:
             progress(batch.num_rows)
@@ -196,12 +193,13 @@ def _check_bias(bias: PositionBias, old: Tally) -> None:
 def _check_lists(replay: Replay, allowed: float, first: int) -> None:
     share = replay.cut_off / max(replay.queries, 1)
     if share > allowed:
+        said = (
+            f"{replay.cut_off:,} of {replay.queries:,} queries ({100 * share:.3g} %) do not hold each of the "
+            f"positions {first}, {first + 1}, ... once, for instance that of row {replay.example}; a forecast "
+            f"re-ranks whole lists, and takes up to {100 * allowed:.3g} % of others"
+        )
         raise LogError(
-            [
-                f"{replay.cut_off:,} of {replay.queries:,} queries ({100 * share:.3g} %) do not hold each of the "
-                f"positions {first}, {first + 1}, ... once (the first such row: {replay.example}); a forecast "
-                f"re-ranks whole lists, and takes up to {100 * allowed:.3g} % of others"
-            ],
+            [said],
             hint="log every row that was shown, not only clicked or sampled ones; max_cut_off=1 "
             "(--max-cut-off 1) re-ranks what is there",
         )
@@ -269,4 +267,4 @@ def _notes(model: Reranker, bias: PositionBias, replay: Replay, old: Tally) -> l
     return notes
 
 
-__all__: list[Any] = ["Forecast", "forecast"]
+__all__ = ["Forecast", "forecast"]

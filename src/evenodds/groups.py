@@ -130,7 +130,8 @@ class _Numbering(dict[Any, int]):
             if printed == "" and not isinstance(value, str)
             else self._names.setdefault(printed, len(self._names) + 1)
         )
-        self[value] = code
+        if value not in {0, 1}:  # which are False and True to a dict
+            self[value] = code
         return code
 
 

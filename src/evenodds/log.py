@@ -41,6 +41,8 @@ class Roles:
 
     def counted(self) -> list[str]:
         """Return the columns that counting reads, each once."""
+        if not self.label:
+            raise LogError(["this log was opened without a label column: it can be scored, not counted"])
         optional = (self.position, self.query, self.weight, self.swap)
         names = [self.score, *self.group, self.label, *(name for name in optional if name is not None)]
         return list(dict.fromkeys(names))
@@ -63,7 +65,8 @@ class Log:
         A path, a glob, a list of paths (Parquet, CSV, Arrow IPC), or an object with
         ``__arrow_c_stream__``: a pandas or Polars frame, a pyarrow table, a DuckDB relation.
     score, group, label
-        Column names. Several `group` columns are crossed: their combinations are the groups.
+        Column names. Several `group` columns are crossed: their combinations are the groups. A log that
+        is only to be scored needs no label: None.
     position, query, item, weight
         Optional columns; "auto" takes the column of that name if there is one, None goes without.
     swap
@@ -90,7 +93,7 @@ class Log:
         *,
         score: str = "score",
         group: str | Sequence[str] = "group",
-        label: str = "label",
+        label: str | None = "label",
         position: str | None = AUTO,
         query: str | None = AUTO,
         item: str | None = AUTO,
@@ -129,7 +132,7 @@ class Log:
         self.roles = Roles(
             score=required("score", score),
             group=tuple(required("group", name) for name in groups),
-            label=required("label", label),
+            label="" if label is None else required("label", label),
             position=optional("position", position),
             query=optional("query", query),
             item=optional("item", item),

@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Interval = tuple[float, float]
 
-_STRATA = 200
+_ROUNDING = 1e-12  # a change that is none: all rows together keep their slots
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class Shift:
         def short(value: Any) -> Any:
             if isinstance(value, tuple):
                 return [short(part) for part in value]
-            return None if value is None or not np.isfinite(value) else float(f"{value:.6g}")
+            if value is None or not np.isfinite(value):
+                return None
+            return float(f"{value:.6g}") if abs(value) > _ROUNDING else 0.0
 
         return {name: short(value) for name, value in self.__dict__.items()}
 
@@ -143,11 +145,10 @@ class Forecast:
     def __str__(self) -> str:
         shown = [*self.groups, self.overall]
         width = max(len("group"), *(len(group.group) for group in shown))
-        level = f"{100 * self.confidence:.3g} %"
+        level = f"{100 * self.confidence:.3g} % interval"
         lines = [
             f"forecast: {self.criterion} (alpha {self.alpha:g}) on {self.queries:,} lists, {self.rows:,} rows",
-            f"{'group':<{width}}  {'positives':>11}  {'expected':>11}  {'change':>8}  {level + ' interval':<20}"
-            "  exposure",
+            f"{'group':<{width}}  {'positives':>11}  {'expected':>11}  {'change':>8}  {level:<20}  exposure",
         ]
         for group in shown:
             found, seen = group.positives, group.exposure
@@ -240,8 +241,7 @@ class _Evidence:
             if part is not None and tally.folds is not None:
                 found = tally.folds[:, :, :, part].astype(np.float64)
             else:
-                starts = np.flatnonzero(np.diff(tally.grid.coarse(_STRATA), prepend=-1))
-                found = np.add.reduceat(tally.counts, starts, axis=3).astype(np.float64)
+                found = tally.counts.astype(np.float64)
             return np.pad(found, [(0, 0), (0, 0), (0, positions - found.shape[2]), (0, 0)])
 
         one, two = counted(old, fold), counted(new, fold).sum(axis=1)
@@ -272,15 +272,15 @@ class _Evidence:
         size = int(run.max()) + 1
 
         def by_run(values: Floats) -> Floats:
-            return np.bincount(run.ravel(), weights=values.ravel(), minlength=size)
+            summed: Floats = np.bincount(run.ravel(), weights=values.ravel(), minlength=size)
+            return summed
 
         held, moved = by_run(before), by_run(after)
         gain = np.divide(moved, held, out=np.zeros(size), where=held > 0)
         one, two = [], []
         for kind in self.positives:
             one.append(kind.sum(axis=1))
-            rate_times_moved = np.bincount(run.ravel(), weights=kind.ravel(), minlength=size) * gain
-            two.append(np.bincount(_group_of(run, size), weights=rate_times_moved, minlength=len(kind)))
+            two.append(np.bincount(_group_of(run, size), weights=by_run(kind) * gain, minlength=len(kind)))
         grown = self.scale / self.rows.sum()
         totals = [
             np.stack((_with_all(np.array(part)) * grown), axis=1) for part in (np.array(one), np.array(two))

@@ -98,8 +98,11 @@ def largest(value: float, center: Floats, parts: Floats, made: Replicates, *, in
     drawn = combine(made.noise, signed[:, near])
     low = np.quantile(np.where(unsure, np.abs(drawn), drawn).max(axis=1), 0.975)
     high = made.quantile * float(error[near].max())
-    if not unsure.any():  # well away from zero: how far noise pushes the maximum up can be told
-        high -= float((size[near] + drawn).max(axis=1).mean()) - float(size[top])
+    if not unsure.any():
+        # Well away from zero it can be told how far noise pushes the maximum up: by at least as much as
+        # if the estimate were the truth, whose peak is noise in part, at most as if the top were flat.
+        peaked = (size[near] + drawn).max(axis=1).mean() - size[top]
+        high -= float(peaked + drawn.max(axis=1).mean()) / 2
     return _within(value, low, high, 1.0)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from evenodds.audit.after import Ahead, Fair
-from evenodds.audit.figures import area, cumulated, exposure_figures, group_figures
-from evenodds.audit.intervals import Figure, flips, holm, integral, largest, positive, share, sign_flip
+from evenodds.audit.distances import Comparison, adjusted
+from evenodds.audit.figures import exposure_figures, group_figures
+from evenodds.audit.intervals import Figure, positive, share
 from evenodds.audit.replicates import MIN_FOLDS, replicates
 from evenodds.audit.result import (
     Audit,
@@ -32,9 +32,9 @@ from evenodds.tally import Tally, as_tally, check_comparable, group_name
 
 Floats = npt.NDArray[np.float64]
 Named = dict[str, Floats]
+Figures = dict[str, npt.NDArray[np.object_]]  # each of them a Figure
 
 SMALL = 50  # rows' worth of a label; as many as a fit asks for before it gives a group a map of its own
-_MANY_PAIRS = 40  # past so many tests the noise is drawn on every fourth coarse cell
 _OUTER = 0.25  # share of a Wasserstein distance in the two outermost cells, past which it is said
 
 
@@ -92,6 +92,7 @@ class _Auditor:
         self.fair: Fair | None = None
         self.ahead: list[Fair] = []
         self.notes: list[str] = []
+        self.outer = 0.0
 
     def run(self) -> Audit:
         """Compute everything."""
@@ -144,27 +145,22 @@ class _Auditor:
     # Distances
 
     def _distances(self) -> tuple[Distance, ...]:
-        labels = (*range(1, self.observed.shape[1]), 0)
+        labels, kinds = (*range(1, self.observed.shape[1]), 0), self._kinds()
+        compare = Comparison(self.made, len(self.names), len(labels), len(kinds))
         found: list[Distance] = []
-        pairs = list(combinations(range(len(self.names)), 2))
-        kinds = ("merit", "observed") if self.biased else ("observed",)
-        self.many = len(pairs) * len(labels) * len(kinds) > _MANY_PAIRS
-        self.signs = None if self.made is None else flips(self.made, len(pairs) * len(labels))
         for label in labels:
             empty = [place for place in range(len(self.names)) if self.observed[place, label].sum() <= 0]
-            self.notes += [
-                f"group {self.names[place]} has no {label_name(label, self.tally.roles.outcomes)} label: left out"
-                for place in empty
-            ]
+            what = label_name(label, self.tally.roles.outcomes)
+            self.notes += [f"group {self.names[place]} has no {what} label: left out" for place in empty]
             for kind in kinds:
-                logged = self._logged(kind, label, pairs)
-                fair = [None] * len(pairs) if self.fair is None else self._fair(self.fair, kind, label, pairs)
-                for (i, j), one, two in zip(pairs, logged, fair, strict=True):
-                    if i in empty or j in empty or one.ks.value is None:
-                        continue
-                    small = self._small_pair(label, i, j)
-                    found.append(Distance(label, kind, (self.names[i], self.names[j]), one, two, small))
-        return _adjusted(found, kinds)
+                logged = self._logged(compare, kind, label)
+                fair = self._compared_fair(compare, kind, label)
+                for (i, j), one, two in zip(compare.pairs, logged, fair, strict=True):
+                    if i not in empty and j not in empty and one.ks.value is not None:
+                        names = (self.names[i], self.names[j])
+                        found.append(Distance(label, kind, names, one, two, self._small_pair(label, i, j)))
+        self.outer = compare.outer
+        return adjusted(found)
 
     def _small_pair(self, label: int, i: int, j: int) -> str | None:
         few = [place for place in (i, j) if self.evidence[place, label] < SMALL]
@@ -175,90 +171,35 @@ class _Auditor:
         ]
         return "; ".join(said) + f", fewer than {SMALL}" if said else None
 
-    def _logged(self, kind: str, label: int, pairs: list[tuple[int, int]]) -> list[Spread]:
+    def _logged(self, compare: Comparison, kind: str, label: int) -> list[Spread]:
         mass = self.merit if kind == "merit" else self.observed
-        edges = self.tally.edges
-        made = self.made
-        coarse = left = None
-        ends = edges
-        if made is not None:
-            starts = np.flatnonzero(np.diff(self.tally.grid.coarse(made.observed.shape[-1]), prepend=-1))
-            ends = edges[np.append(starts, self.tally.grid.cells)]
-            number = 1 if kind == "merit" else 0
-            coarse = cumulated(made.whole[number][:, label])
-            left = cumulated((made.merit if number else made.observed)[:, :, label])
-        return self._spreads(edges, cumulated(mass[:, label]), (ends, coarse, left), pairs, in_sample=False)
+        made, edges = self.made, self.tally.edges
+        if made is None:
+            return compare.spreads((edges, mass[:, label]), None)
+        starts = np.flatnonzero(np.diff(self.tally.grid.coarse(made.observed.shape[-1]), prepend=-1))
+        ends = edges[np.append(starts, self.tally.grid.cells)]
+        whole, left = (made.whole[1], made.merit) if kind == "merit" else (made.whole[0], made.observed)
+        return compare.spreads((edges, mass[:, label]), (ends, whole[:, label], left[:, :, label]))
 
-    def _fair(self, fair: Fair, kind: str, label: int, pairs: list[tuple[int, int]]) -> list[Spread | None]:
-        def cdf(one: Fair) -> Floats:
-            return cumulated((one.merit if kind == "merit" else one.observed)[:, label])
+    def _compared_fair(self, compare: Comparison, kind: str, label: int) -> list[Spread] | list[None]:
+        if self.fair is None:
+            return [None] * len(compare.pairs)
 
-        def ends(one: Fair) -> Floats:
-            return np.concatenate((one.thresholds[:1], one.thresholds))
+        def mass(one: Fair) -> Floats:
+            return (one.merit if kind == "merit" else one.observed)[:, label]
 
+        fine = (_ends(self.fair), mass(self.fair))
         if not self.ahead:
-            return list(
-                self._spreads(ends(fair), cdf(fair), (ends(fair), None, None), pairs, in_sample=False)
-            )
-        left = np.array([cdf(one) for one in self.ahead[:-1]])
-        small = (ends(self.ahead[-1]), cdf(self.ahead[-1]), left)
-        return list(self._spreads(ends(fair), cdf(fair), small, pairs, in_sample=self.in_sample))
-
-    def _spreads(
-        self,
-        edges: Floats,
-        cdf: Floats,
-        coarse: tuple[Floats, Floats | None, Floats | None],
-        pairs: list[tuple[int, int]],
-        *,
-        in_sample: bool,
-    ) -> list[Spread]:
-        """Return KS and W1 of each pair, with intervals where there are replicates."""
-        widths = np.diff(edges)
-        ends, whole, left = coarse
-        if self.many and whole is not None and left is not None:
-            kept = np.unique(np.append(np.arange(0, ends.size, 4), ends.size - 1))
-            ends, whole, left = ends[kept], whole[:, kept], left[:, :, kept]
-        return [
-            self._spread(i, j, (widths, cdf[i] - cdf[j]), (np.diff(ends), whole, left), in_sample=in_sample)
-            for i, j in pairs
-        ]
-
-    def _spread(
-        self,
-        i: int,
-        j: int,
-        fine: tuple[Floats, Floats],
-        coarse: tuple[Floats, Floats | None, Floats | None],
-        *,
-        in_sample: bool,
-    ) -> Spread:
-        widths, difference = fine
-        if np.isnan(difference).any():
-            return Spread(Figure(None), Figure(None))
-        ks, w1 = float(np.abs(difference).max()), float(area(widths, difference))
-        self._outer = max(self._outer, _outer_share(widths, difference)) if not in_sample else self._outer
-        steps, whole, left = coarse
-        made = self.made
-        if whole is None or left is None or made is None or self.signs is None:
-            return Spread(Figure(ks), Figure(w1))
-        apart = left[:, i] - left[:, j]
-        if np.isnan(apart).any():  # without some fold one of them has none of the label
-            return Spread(Figure(ks), Figure(w1))
-        center, parts = whole[i] - whole[j], made.deviations(apart)
-        return Spread(
-            largest(ks, center, parts, made, in_sample=in_sample),
-            integral(w1, steps, center, parts, made, in_sample=in_sample),
-            None if in_sample else sign_flip(center, parts, made, self.signs),
-        )
-
-    _outer = 0.0
+            return compare.spreads(fine, None)
+        left = np.array([mass(one) for one in self.ahead[:-1]])
+        small = (_ends(self.ahead[-1]), mass(self.ahead[-1]), left)
+        return compare.spreads(fine, small, in_sample=self.in_sample)
 
     # Figures by group
 
     def _figures(
         self,
-    ) -> tuple[dict[str, npt.NDArray[np.object_]], dict[str, npt.NDArray[np.object_]] | None]:
+    ) -> tuple[Figures, Figures | None]:
         weights = position_weights(self.tally, self.bias)
         made = self.made
         values = group_figures(self.observed, self.merit, self.rows.sum(axis=1))
@@ -279,7 +220,7 @@ class _Auditor:
     def _fair_figures(self, fair: Fair) -> Named:
         return group_figures(fair.observed, fair.merit, fair.rows.sum(axis=1)) | {"exposure": fair.exposure}
 
-    def _with_intervals(self, values: Named, left: Named | None) -> dict[str, npt.NDArray[np.object_]]:
+    def _with_intervals(self, values: Named, left: Named | None) -> Figures:
         made = self.made
         found = {}
         for name, value in values.items():
@@ -301,8 +242,8 @@ class _Auditor:
 
     def _groups(
         self,
-        before: dict[str, npt.NDArray[np.object_]],
-        after: dict[str, npt.NDArray[np.object_]] | None,
+        before: Figures,
+        after: Figures | None,
     ) -> tuple[GroupFigures, ...]:
         wanted = ["positive_rate"]
         if self.biased:
@@ -310,7 +251,7 @@ class _Auditor:
         if self.positioned:
             wanted += ["exposure", "parity"]
 
-        def of(figures: dict[str, npt.NDArray[np.object_]], place: int) -> dict[str, Figure]:
+        def of(figures: Figures, place: int) -> dict[str, Figure]:
             picked = {name: figures[name][place] for name in wanted}
             return picked | {f"auc_{kind}": figures[f"auc_{kind}"][place, place] for kind in self._kinds()}
 
@@ -328,8 +269,8 @@ class _Auditor:
 
     def _auc(
         self,
-        before: dict[str, npt.NDArray[np.object_]],
-        after: dict[str, npt.NDArray[np.object_]] | None,
+        before: Figures,
+        after: Figures | None,
     ) -> tuple[CrossAuc, ...]:
         return tuple(
             CrossAuc(
@@ -346,8 +287,8 @@ class _Auditor:
 
     def _parity(
         self,
-        before: dict[str, npt.NDArray[np.object_]],
-        after: dict[str, npt.NDArray[np.object_]] | None,
+        before: Figures,
+        after: Figures | None,
     ) -> tuple[Parity, ...]:
         if not self.positioned:
             return ()
@@ -360,7 +301,7 @@ class _Auditor:
             for i, j in combinations(range(len(self.names)), 2)
         )
 
-    def _positions(self, before: dict[str, npt.NDArray[np.object_]]) -> tuple[PositionShares, ...]:
+    def _positions(self, before: Figures) -> tuple[PositionShares, ...]:
         if not self.positioned:
             return ()
         shown = self.rows.sum(axis=0)
@@ -394,9 +335,9 @@ class _Auditor:
             said.append(f"small groups do not count towards unfairness ({'; '.join(few)})")
         if self.in_sample:
             said.append("audited on the log it was fitted on: intervals after the model allow for that")
-        if self._outer > _OUTER:
+        if self.outer > _OUTER:
             said.append(
-                f"{100 * self._outer:.0f} % of a Wasserstein distance lies in the outermost score cells: outliers?"
+                f"{100 * self.outer:.0f} % of a Wasserstein distance lies in the outermost score cells: outliers?"
             )
         return said
 
@@ -447,26 +388,9 @@ def _why_small(evidence: Floats) -> str | None:
     return None
 
 
-def _outer_share(widths: Floats, difference: Floats) -> float:
-    whole = float(area(widths, difference))
-    ends = float(area(widths[:1], difference[:2]) + area(widths[-1:], difference[-2:]))
-    return ends / whole if whole > 0 else 0.0
-
-
-def _adjusted(found: list[Distance], kinds: tuple[str, ...]) -> tuple[Distance, ...]:
-    """Correct the p-values of each kind of label for how many pairs and labels there are."""
-    for kind in kinds:
-        places = [place for place, one in enumerate(found) if one.kind == kind]
-        logged = holm([found[place].logged.p_value for place in places])
-        fair = holm([None if (f := found[place].fair) is None else f.p_value for place in places])
-        for place, one, two in zip(places, logged, fair, strict=True):
-            old = found[place]
-            found[place] = replace(
-                old,
-                logged=replace(old.logged, p_adjusted=one),
-                fair=None if old.fair is None else replace(old.fair, p_adjusted=two),
-            )
-    return tuple(found)
+def _ends(fair: Fair) -> Floats:
+    """Return the ends of the steps; nothing lies below the first threshold."""
+    return np.concatenate((fair.thresholds[:1], fair.thresholds))
 
 
 def largest_distance(thresholds: Floats, cdf: Floats) -> float:

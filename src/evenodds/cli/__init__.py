@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "evenodds.cli.fit",
     "audit": "evenodds.cli.audit",
     "apply": "evenodds.cli.apply",
+    "reproduce": "evenodds.cli.reproduce",
 }
 
 
@@ -55,7 +56,7 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="evenodds %(version)s")
 def cli() -> None:
-    r"""Make any ranking fair to equally qualified people, from nothing but its logs.
+    """Make any ranking fair to equally qualified people, from nothing but its logs.
 
     \b
     A log has one row for each time an item was shown: its score, its group,

@@ -36,7 +36,7 @@ def apply_command(
     seed: int,
     **options: Any,
 ) -> None:
-    r"""Add fair_score, and fair_position within each query, to LOGS.
+    """Add fair_score, and fair_position within each query, to LOGS.
 
     Rows keep their order and their columns; a log larger than memory passes. The label column is not
     needed. Column names default to those that MODEL was fitted on.
@@ -68,5 +68,4 @@ def _columns(
         asked = ctx.get_parameter_source(role) is not ParameterSource.DEFAULT
         if not asked and role in fitted and (role in {"score", "group"} or fitted[role] in names):
             columns[role] = fitted[role]
-    # Nobody has looked at these rows yet: labels are not read, so any column will do.
-    return {**columns, "label": columns["score"], "weight": None, "swap": None}
+    return {**columns, "label": None, "weight": None, "swap": None}

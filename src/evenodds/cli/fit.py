@@ -149,7 +149,7 @@ def fit_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    r"""Learn a correction from LOGS or tallies and write it as a model.
+    """Learn a correction from LOGS or tallies and write it as a model.
 
     opportunity: among positives, the fair score has one distribution for all groups, so that equally
     qualified people are shown alike at every threshold. Deterministic but for ties.

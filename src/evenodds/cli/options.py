@@ -63,6 +63,13 @@ def column_options(command: Command) -> Command:
             ),
             click.option("--swap", default=_NONE, help="Column with the upper position of a swapped pair."),
             click.option(
+                "--outcomes",
+                type=int,
+                default=1,
+                show_default=True,
+                help="Kinds of positive: labels are 0 to this number.",
+            ),
+            click.option(
                 "--first-position",
                 type=int,
                 help="Number of the top slot. [default: the smallest in the log]",
@@ -154,6 +161,7 @@ def take_columns(options: dict[str, Any]) -> dict[str, Any]:
         if columns[role] == _NONE:
             columns[role] = None
     columns["first_position"] = options.pop("first_position")
+    columns["outcomes"] = options.pop("outcomes")
     return columns
 
 

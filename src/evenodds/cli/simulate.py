@@ -21,7 +21,7 @@ from evenodds.cli.options import file_size, output_options
 def simulate_command(
     out: str, force: bool, queries: int, list_length: str, population: int, seed: int
 ) -> None:
-    r"""Simulate the paper's impression log: two groups, 50 slots, clicks with position bias.
+    """Simulate the paper's impression log: two groups, 50 slots, clicks with position bias.
 
     \b
       evenodds simulate -o log.parquet --queries 20000

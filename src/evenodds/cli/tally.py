@@ -19,7 +19,7 @@ from evenodds.tally import Tally, group_name
 @counting_options
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def tally_command(logs: tuple[str, ...], out: str, force: bool, as_json: bool, **options: Any) -> None:
-    r"""Count LOGS into a tally: a small file that is all the other commands need.
+    """Count LOGS into a tally: a small file that is all the other commands need.
 
     Logs are Parquet, CSV or Arrow files, globs or folders. Days and shards are counted apart and
     merged later; for that they must share their score cells:
@@ -45,7 +45,7 @@ def tally_command(logs: tuple[str, ...], out: str, force: bool, as_json: bool, *
 def merge_command(
     tallies: tuple[str, ...], out: str, force: bool, half_life: float | None, as_json: bool
 ) -> None:
-    r"""Add TALLIES up, oldest first. Merging is exact: the same as counting all rows at once.
+    """Add TALLIES up, oldest first. Merging is exact: the same as counting all rows at once.
 
     \b
       evenodds merge day1.tally day2.tally day3.tally -o recent.tally --half-life 7

@@ -97,11 +97,15 @@ def is_zero(values: Sequence[float], noise: float) -> bool:
     return estimate(values).high - noise < LIMIT
 
 
+def _end(values: Sequence[float], noise: float) -> str:
+    if is_zero(values, noise):
+        return "zero"
+    return "not zero" if estimate(values).low - noise >= LIMIT else "too few replicates to tell it from zero"
+
+
 def rising_steps(series: Sequence[Sequence[float]]) -> list[int]:
     """Return the steps at which a series over alpha rises beyond doubt."""
-    return [
-        step for step in range(1, len(series)) if _paired(series[step], series[step - 1]).low > 0
-    ]
+    return [step for step in range(1, len(series)) if _paired(series[step], series[step - 1]).low > 0]
 
 
 def _at(values: Sequence[float]) -> str:
@@ -114,7 +118,7 @@ def _to_zero(results: dict[str, Any], name: str, key: str, *, expected: bool = T
     rises = [results["size"]["alphas"][step] for step in rising_steps(series)]
     zero = is_zero(series[-1], noise)
     shape = "falls all the way" if not rises else f"rises at alpha = {', '.join(map(str, rises))}"
-    end = "zero" if zero else "not zero"
+    end = _end(series[-1], noise)
     text = (
         f"{name}, {NAMES[key]}: {estimate(series[0]).mean:.4f} at alpha 0, {_at(series[-1])} at 1 "
         f"(sampling alone {noise:.4f}): {shape}, {end}"
@@ -145,10 +149,18 @@ def _by_alpha(
     alphas = results["size"]["alphas"]
     asked = [step for step, alpha in enumerate(alphas) if alpha >= least and alpha > 0]
     gaps = {alphas[step]: _paired(higher[step], lower[step]) for step in asked}
-    fails = {alpha: gap for alpha, gap in gaps.items() if not gap.low > 0}
-    told = ", ".join(f"{alpha}: {gap.mean:+.4f} ± {gap.reach:.4f}" for alpha, gap in gaps.items())
-    where = f"; not at alpha = {', '.join(map(str, fails))}" if fails else ""
-    return Part(f"difference by alpha {told}{where}", not fails)
+    sure = {alpha: gap for alpha, gap in gaps.items() if gap.low > 0}
+    told = [f"{alpha}: {_signed(gap)}" for alpha, gap in gaps.items() if alpha not in sure]
+    text = f"not at alpha {', '.join(told)}" if told else "at every alpha"
+    if sure:
+        ends = min(sure, key=lambda alpha: sure[alpha].mean), max(sure, key=lambda alpha: sure[alpha].mean)
+        span = f"{_signed(sure[ends[0]])} (alpha {ends[0]}) to {_signed(sure[ends[1]])} (alpha {ends[1]})"
+        text = f"{span} {text}" if not told else f"{span}; {text}"
+    return Part(text, not told)
+
+
+def _signed(gap: Estimate) -> str:
+    return f"{gap.mean:+.4f} ± {gap.reach:.4f}"
 
 
 def _below(results: dict[str, Any]) -> Claim:
@@ -159,7 +171,7 @@ def _below(results: dict[str, Any]) -> Claim:
         parts.append(Part(f"{NAMES[key]}, EOdds less EOpp: {part.text}", part.holds))
         both = [is_zero(series[-1], results["noise"][key]) for series in (one, other)]
         at_one = f"{_at(one[-1])} (EOpp) and {_at(other[-1])} (EOdds)"
-        ends = "both zero by the rule of (a), so neither can be below" if all(both) else "not both zero"
+        ends = "both zero by the rule of (a): neither can be below" if all(both) else "not both zero"
         parts.append(Part(f"{NAMES[key]} at alpha 1: {at_one}, {ends}"))
     parts.append(Part("alpha 0 is left out: both are the old score there"))
     return Claim(
@@ -218,8 +230,11 @@ def _zero_at_one(results: dict[str, Any], name: str, key: str, *, decides: bool)
     before, *_, after = _unfairness(results, name, key)
     noise = results["noise"][key]
     zero = is_zero(after, noise)
-    text = f"{name}, {NAMES[key]}: {estimate(before).mean:.4f} before, {_at(after)} after (sampling {noise:.4f})"
-    return Part(text if decides else f"{text}: {'zero' if zero else 'not zero'}", zero if decides else None)
+    text = (
+        f"{name}, {NAMES[key]}: {estimate(before).mean:.4f} before, {_at(after)} after "
+        f"(sampling alone {noise:.4f}): {_end(after, noise)}"
+    )
+    return Part(text, zero if decides else None)
 
 
 def _both_labels(results: dict[str, Any], kind: str) -> Claim:
@@ -281,9 +296,7 @@ def _insensitive(results: dict[str, Any]) -> Claim:
             for key in ("observed 1", "merit 1"):
                 one, truth = (ways[used][name][key]["replicates"] for used in (way, "truth"))
                 gap = _paired(one, truth)
-                text = (
-                    f"{name}, {NAMES[key]} at alpha 1: {_at(one)} with w by {way}, {_at(truth)} with the true w"
-                )
+                text = f"{name}, {NAMES[key]} at alpha 1: {_at(one)} with w by {way}, {_at(truth)} with the true w"
                 parts.append(Part(text, gap.high < LIMIT if way == "adjacent" else None))
     return Claim(
         "h",

@@ -35,7 +35,9 @@ GROUPS = ("IM", "FM")
 FREQUENT_SHARE = 0.35
 RETRIEVED, SHOWN = 200, 100
 FADING = 0.8
-HISTORY = np.array([0.0, 0.5, 1.0, 0.0])  # the rule that ranked before there was a model
+# The rules that ranked before there was a model: by activity, as told above, and by signal alone.
+HISTORY = np.array([0.0, 0.5, 1.0, 0.0])
+FAIR_START = np.array([0.0, 0.5, 0.0, 0.0])
 WEIGHTS = position_weights(SHOWN)
 _CHUNK = 10_000
 
@@ -99,7 +101,7 @@ def sigmoid(values: Floats) -> Floats:
 def week(
     members: Members,
     queries: int,
-    coefficients: Floats,
+    coefficients: Floats | None,
     rerankers: dict[str, Reranker | None],
     *,
     luck: list[int],
@@ -112,7 +114,7 @@ def week(
     members
         Their standing is used as it is; the caller updates it after the week.
     coefficients
-        Of the model; the score is the predicted probability.
+        Of the model; the score is the predicted probability. None ranks by the true one.
     rerankers
         One an arm, None for none.
     luck
@@ -134,12 +136,12 @@ def week(
         signal = value + np.where(frequent == 1, 0.5 * blur, blur - 0.5)
         standing = np.log1p(members.standing)[item]
         features = np.stack((np.ones_like(fit), signal, members.activity[item], standing), axis=-1)
-        score = sigmoid(features @ coefficients)
+        truth = sigmoid(-2.0 + members.inclination[viewer][:, None] + 1.2 * value + 0.2 * frequent)
+        score = truth if coefficients is None else sigmoid(features @ coefficients)
         again = np.zeros(item.shape, dtype=bool)
         again[:, 1:] = item[:, 1:] == item[:, :-1]
         top = np.argsort(np.where(again, -1.0, score), axis=1)[:, : -SHOWN - 1 : -1]
-        inclination = members.inclination[viewer][:, None]
-        merit = chance[0] < sigmoid(-2.0 + inclination + 1.2 * value + 0.2 * frequent)
+        merit = chance[0] < truth
         welcome = chance[1] < np.where(frequent == 1, 0.95, 0.6) * sigmoid(0.5 + value)
         member_arm = np.zeros(size, dtype=np.int64) if arms is None else arms[viewer]
         for arm, reranker in enumerate(rerankers.values()):

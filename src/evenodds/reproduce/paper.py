@@ -64,7 +64,7 @@ class Size:
 
 
 FULL = Size(50_000, 100_000, 50_000, 8, tuple(round(0.1 * step, 1) for step in range(11)))
-QUICK = Size(50_000, 10_000, 5_000, 4, tuple(round(0.2 * step, 1) for step in range(6)))
+QUICK = Size(50_000, 20_000, 10_000, 4, tuple(round(0.2 * step, 1) for step in range(6)))
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,6 @@ def _replicate(size: Size, seed: int) -> dict[str, Any]:
         return done
 
     counted: Tally = timed("counting", lambda: tally(log))
-    del log
     unit = on_unit_scale(counted)
     joint: PositionBias = timed("position bias, joint", lambda: position_bias(counted, "joint"))
     adjacent: PositionBias = timed("position bias, adjacent", lambda: position_bias(counted, "adjacent"))

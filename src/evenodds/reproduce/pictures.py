@@ -20,6 +20,7 @@ COLOURS = {
     "EOdds observed": "#009E73",
     "EOdds raw scale": "#999999",
     "none": "#000000",
+    "none, fair start": "#999999",
     "A": "#0072B2",
     "B": "#D55E00",
 }
@@ -27,6 +28,9 @@ NAMES_OF = {
     "paper": ("position_bias", "score_distributions", "unfairness", "performance"),
     "network": ("feedback",),
 }
+CURVES = ("truth", "joint", "adjacent")
+RERANKERS = ("EOpp", "EOdds", "EOdds observed", "EOdds raw scale")
+WORLDS = ("none", "EOpp", "EOdds", "none, fair start")
 Rows = list[dict[str, Any]]
 
 
@@ -42,13 +46,15 @@ def draw(study: str, results: dict[str, Any], folder: Path, *, overwrite: bool =
     written = []
     for name, chart in zip(NAMES_OF[study], charts, strict=True):
         specification = chart.configure_view(continuousWidth=300, stroke=None).to_dict()
-        for kind, drawn in (
-            ("svg", lambda s: convert.vegalite_to_svg(s).encode()),
-            ("png", lambda s: convert.vegalite_to_png(s, scale=2)),
-        ):
+        for kind in ("svg", "png"):
+            drawn: bytes = (
+                convert.vegalite_to_svg(specification).encode()
+                if kind == "svg"
+                else convert.vegalite_to_png(specification, scale=2)
+            )
             path = folder / f"{name}.{kind}"
             with written_aside(path, overwrite=overwrite) as aside:
-                aside.write_bytes(drawn(specification))
+                aside.write_bytes(drawn)
             written.append(path)
     return written
 
@@ -72,7 +78,7 @@ def _paper(alt: Any, results: dict[str, Any]) -> Iterator[Any]:
         for key, steps in part["unfairness"].items()
         for row in _over(results["size"]["alphas"], steps, name)
     ]
-    chart = _lines(alt, "alpha", "KS distance between groups", width=260, height=170)
+    chart = _lines(alt, RERANKERS, "alpha", "KS distance between groups", width=260, height=170)
     yield chart.properties(data=alt.Data(values=unfairness)).facet(
         facet=alt.Facet("given:N", title=None, sort=list(NAMES.values())),
         columns=2,
@@ -83,7 +89,7 @@ def _paper(alt: Any, results: dict[str, Any]) -> Iterator[Any]:
         for name, part in results["tradeoff"].items()
         for row in _over(results["size"]["alphas"], part["performance"], name)
     ]
-    yield _lines(alt, "alpha", "share of positives", width=420, height=260, zero=False).properties(
+    yield _lines(alt, RERANKERS, "alpha", "share of positives", width=420, height=260, zero=False).properties(
         data=alt.Data(values=performance),
         title="Performance on fresh lists over alpha (± one standard deviation over replicates)",
     )
@@ -102,24 +108,17 @@ def _over(points: list[float], steps: Rows, name: str) -> Rows:
     ]
 
 
-def _lines(alt: Any, across: str, up: str, *, width: int, height: int, zero: bool = True) -> Any:
+def _lines(
+    alt: Any, names: tuple[str, ...], across: str, up: str, *, width: int, height: int, zero: bool = True
+) -> Any:
     """Lines with error bars; rows hold x, mean, low, high and name."""
-    colour = alt.Color(
-        "name:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
-    )
-    # The legend shows what is drawn, not the whole palette.
-    colour = colour.legend(values=_drawn(across, up)) if _drawn(across, up) else colour
+    scale = alt.Scale(domain=list(names), range=[COLOURS[name] for name in names])
+    colour = alt.Color("name:N", title=None, scale=scale)
     base = alt.Chart(width=width, height=height).encode(x=alt.X("x:Q", title=across), color=colour)
-    scale = alt.Scale(zero=zero)
-    line = base.mark_line(point={"size": 18}).encode(y=alt.Y("mean:Q", title=up, scale=scale))
-    bars = base.mark_rule(opacity=0.6).encode(y=alt.Y("low:Q", title=up, scale=scale), y2="high:Q")
+    heights = alt.Scale(zero=zero)
+    line = base.mark_line(point={"size": 18}).encode(y=alt.Y("mean:Q", title=up, scale=heights))
+    bars = base.mark_rule(opacity=0.6).encode(y=alt.Y("low:Q", title=up, scale=heights), y2="high:Q")
     return alt.layer(bars, line)
-
-
-def _drawn(across: str, up: str) -> list[str]:
-    if across == "alpha":
-        return ["EOpp", "EOdds", "EOdds observed", "EOdds raw scale"]
-    return ["none", "EOpp", "EOdds"] if "IM" in up else ["truth", "joint", "adjacent"]
 
 
 def _position_bias(alt: Any, bias: dict[str, Any]) -> Any:
@@ -133,8 +132,8 @@ def _position_bias(alt: Any, bias: dict[str, Any]) -> Any:
             for step, weight in zip(steps, truth, strict=True)
         ]
         ratio += _over(positions, relative, name)
-    left = _lines(alt, "position", "w", width=330, height=240).properties(data=alt.Data(values=curve))
-    right = _lines(alt, "position", "estimated w / true w", width=330, height=240, zero=False)
+    left = _lines(alt, CURVES, "position", "w", width=330, height=240).properties(data=alt.Data(values=curve))
+    right = _lines(alt, CURVES, "position", "estimated w / true w", width=330, height=240, zero=False)
     return alt.hconcat(
         left,
         right.properties(data=alt.Data(values=ratio)),
@@ -161,7 +160,9 @@ def _distributions(alt: Any, distributions: dict[str, Any]) -> Any:
         .encode(
             x=alt.X("x:Q", title="score"),
             y=alt.Y("density:Q", title=None, stack=None),
-            color=alt.Color("group:N", scale=alt.Scale(domain=["A", "B"], range=["#0072B2", "#D55E00"])),
+            color=alt.Color(
+                "group:N", scale=alt.Scale(domain=["A", "B"], range=[COLOURS["A"], COLOURS["B"]])
+            ),
         )
     )
     return area.properties(data=alt.Data(values=rows)).facet(
@@ -172,16 +173,24 @@ def _distributions(alt: Any, distributions: dict[str, Any]) -> Any:
 
 
 def _network(alt: Any, results: dict[str, Any]) -> Iterator[Any]:
-    titles = {"exposure": "share of exposure", "sent": "share of invitations"}
+    titles = {
+        "exposure": "IM's share of exposure",
+        "sent": "IM's share of invitations",
+        "parity": "exposure of qualified IM / of qualified FM",
+    }
     rows: Rows = [
         {**row, "what": title}
         for measure, title in titles.items()
         for name, world in results["feedback"]["worlds"].items()
         for row in _over(results["feedback"]["weeks"], world[measure], name)
     ]
-    chart = _lines(alt, "week", "of IM", width=320, height=230, zero=False)
-    yield chart.properties(data=alt.Data(values=rows)).facet(
-        facet=alt.Facet("what:N", title=None),
-        columns=2,
-        title="Simulated: share that goes to infrequent members, the model retrained weekly on its own logs",
+    chart = _lines(alt, WORLDS, "week", "", width=270, height=230, zero=False)
+    yield (
+        chart.properties(data=alt.Data(values=rows))
+        .facet(
+            facet=alt.Facet("what:N", title=None, sort=list(titles.values())),
+            columns=3,
+            title="SIMULATED: infrequent members (IM) over weeks, the model retrained each week on its own logs",
+        )
+        .resolve_scale(y="independent")
     )

@@ -16,11 +16,12 @@ from evenodds.opportunity import EqualOpportunity
 from evenodds.position import PositionBias, position_bias
 from evenodds.reproduce.measure import estimate, group_distances
 from evenodds.reproduce.network import (
+    FADING,
+    FAIR_START,
     GROUPS,
     HISTORY,
     SHOWN,
     WEIGHTS,
-    FADING,
     Members,
     Shown,
     draw_members,
@@ -36,6 +37,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 ARMS = ("none", "EOpp", "EOdds")
+WORLDS = (*ARMS, "none, fair start")
 METRICS = tuple((what, group) for what in ("sent", "accepted") for group in GROUPS)
 # The paper's table, in per cent; None where it says "Neutral".
 PAPER_LIFTS = {
@@ -111,8 +113,9 @@ def run_network(
                     ]
                     for measure in measures
                 }
-                for arm in ARMS
+                for arm in WORLDS
             },
+            "ideal": {measure: _summary([part["ideal"][measure] for part in found]) for measure in measures},
         },
     }
 
@@ -127,27 +130,39 @@ def _summary(values: list[float]) -> dict[str, Any]:
 
 
 def _replicate(size: NetworkSize, seed: int) -> dict[str, Any]:
-    members = draw_members(size.members, seed)
-    logs: list[Week] = []
-    for number in range(_HISTORY_WEEKS):
-        logs.append(_live(members, size, HISTORY, None, [seed, 20, number])[0])
-    coefficients = learn(logs[-_LOG_WEEKS:])
-    logs = []
-    first: dict[str, float] = {}
-    for number in range(_LOG_WEEKS):
-        log, first = _live(members, size, coefficients, None, [seed, 21, number])
-        logs.append(log)
-    counted = count(logs, coefficients)
+    past = _history(size, HISTORY, seed)
+    counted = count(past.logs, past.coefficients)
     bias = position_bias(counted)
     rerankers = fit_all(counted, bias)
+    feedback = {arm: [past.measured, *_feedback(past, size, rerankers[arm], seed)] for arm in ARMS}
+    ideal = _live(deepcopy(past.members), size, None, None, [seed, 22, 0])[1]
+    fair = _history(size, FAIR_START, seed)
+    feedback["none, fair start"] = [fair.measured, *_feedback(fair, size, None, seed)]
     return {
-        "coefficients": [float(f"{value:.6g}") for value in coefficients],
-        "experiment": _experiment(deepcopy(members), size, coefficients, rerankers, seed),
-        "feedback": {
-            arm: [first, *_feedback(arm, deepcopy(members), size, coefficients, rerankers, logs, bias, seed)]
-            for arm in ARMS
-        },
+        "coefficients": [float(f"{value:.6g}") for value in past.coefficients],
+        "experiment": _experiment(past, size, rerankers, seed),
+        "feedback": feedback,
+        "ideal": ideal,
     }
+
+
+@dataclass
+class Past:
+    """A network with a model in service for two weeks: its members, the model, the logs, the last week."""
+
+    members: Members
+    coefficients: Floats
+    logs: list[Week]
+    measured: dict[str, float]
+
+
+def _history(size: NetworkSize, rule: Floats, seed: int) -> Past:
+    """Live under a rule for four weeks, train the first model on the last two, serve it for two."""
+    members = draw_members(size.members, seed)
+    logs = [_live(members, size, rule, None, [seed, 20, number])[0] for number in range(_HISTORY_WEEKS)]
+    coefficients = learn(logs[-_LOG_WEEKS:])
+    weeks = [_live(members, size, coefficients, None, [seed, 21, number]) for number in range(_LOG_WEEKS)]
+    return Past(members, coefficients, [log for log, _ in weeks], weeks[-1][1])
 
 
 def learn(logs: list[Week]) -> Floats:
@@ -187,7 +202,11 @@ def fit_all(counted: Tally, bias: PositionBias) -> dict[str, Reranker | None]:
 
 
 def _live(
-    members: Members, size: NetworkSize, coefficients: Floats, reranker: Reranker | None, luck: list[int]
+    members: Members,
+    size: NetworkSize,
+    coefficients: Floats | None,
+    reranker: Reranker | None,
+    luck: list[int],
 ) -> tuple[Week, dict[str, float]]:
     """Live through a week: serve, count invitations, update standing; return the log and measures."""
     shown = [part for _, part in week(members, size.queries, coefficients, {"": reranker}, luck=luck)]
@@ -231,19 +250,9 @@ def _measure(shown: list[Shown], members: Members) -> dict[str, float]:
     return {name: float(f"{value:.8g}") for name, value in found.items()}
 
 
-def _feedback(
-    arm: str,
-    members: Members,
-    size: NetworkSize,
-    coefficients: Floats,
-    rerankers: dict[str, Reranker | None],
-    logs: list[Week],
-    bias: PositionBias,
-    seed: int,
-) -> list[dict[str, float]]:
+def _feedback(past: Past, size: NetworkSize, reranker: Reranker | None, seed: int) -> list[dict[str, float]]:
     """Live on for weeks: each week the model, then the reranker, is learned from its own last logs."""
-    reranker = rerankers[arm]
-    recent = list(logs)
+    members, coefficients, recent = deepcopy(past.members), past.coefficients, list(past.logs)
     found = []
     for number in range(size.feedback_weeks):
         log, measured = _live(members, size, coefficients, reranker, [seed, 22, number])
@@ -259,13 +268,10 @@ def _feedback(
 
 
 def _experiment(
-    members: Members,
-    size: NetworkSize,
-    coefficients: Floats,
-    rerankers: dict[str, Reranker | None],
-    seed: int,
+    past: Past, size: NetworkSize, rerankers: dict[str, Reranker | None], seed: int
 ) -> dict[str, Any]:
     """Run the A/B test by member; the model is fixed, standing moves on for all arms together."""
+    members = deepcopy(past.members)
     arms = np.random.default_rng([seed, 30]).integers(0, len(ARMS), size.members)
     halves = np.random.default_rng([seed, 31]).integers(0, 2, size.members)
     totals = np.zeros((len(METRICS), size.members))
@@ -274,7 +280,12 @@ def _experiment(
     for number in range(size.test_weeks):
         gained = np.zeros(size.members)
         for arm, part in week(
-            members, size.queries * len(ARMS), coefficients, rerankers, luck=[seed, 23, number], arms=arms
+            members,
+            size.queries * len(ARMS),
+            past.coefficients,
+            rerankers,
+            luck=[seed, 23, number],
+            arms=arms,
         ):
             visited[part.viewer] = True
             gained += received(part, size.members)
@@ -294,6 +305,7 @@ def _experiment(
     return {
         "members": {arm: int((visited & (arms == code)).sum()) for code, arm in enumerate(ARMS)},
         "lifts": {arm: compared(arms == code, arms == 0) for code, arm in enumerate(ARMS) if code},
+        "EOpp_against_EOdds": compared(arms == 1, arms == 2),
         "control_against_control": compared((arms == 0) & (halves == 1), (arms == 0) & (halves == 0)),
         "in_all": {
             arm: {
