@@ -69,7 +69,7 @@ def replicate(
     rng = np.random.default_rng([seed, 11])
     log = logged(population, queries, rng)
     model: eo.Reranker = eo.EqualOpportunity() if criterion == "opportunity" else eo.EqualizedOdds()
-    model = model.fit(eo.tally(log))
+    model = model.fit(eo.tally(log, cells=2_000))
     if other_log:
         log = logged(population, queries, rng)
     return forecast(model, log), truth(population, model, fresh, rng)

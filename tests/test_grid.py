@@ -38,6 +38,14 @@ def test_a_value_that_came_once_is_no_tie():
     assert grid.cells > 250
 
 
+def test_no_cell_lies_outside_the_sample():
+    """The lowest and the highest score are inside a cell with others, unless they are atoms."""
+    sample = np.random.default_rng(8).random(40)
+    cell = Grid.from_sample(sample, MAX_CELLS).locate(np.sort(sample))
+    assert cell[0] == 0
+    assert cell[-1] == cell[-2]
+
+
 def test_cells_hold_equal_shares_of_the_sample():
     """Without ties, cells are quantiles: each holds its share of the sample, to within one row."""
     sample = np.random.default_rng(1).normal(size=5_000)

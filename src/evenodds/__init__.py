@@ -3,6 +3,8 @@
 log -> tally -> {position bias, audit} -> reranker -> {apply, serve, export, report}
 """
 
+from typing import TYPE_CHECKING
+
 from evenodds._version import __version__
 from evenodds.audit import Audit, audit
 from evenodds.errors import (
@@ -22,14 +24,30 @@ from evenodds.errors import (
     TallyError,
     UnknownGroupError,
 )
+from evenodds.experiment import experiment
+from evenodds.forecast import forecast
 from evenodds.log import Log
-from evenodds.odds.equalized import EqualizedOdds
 from evenodds.opportunity import EqualOpportunity
+from evenodds.outlook import Forecast
 from evenodds.position import PositionBias, position_bias
+from evenodds.readout import Experiment
 from evenodds.reranker import Reranker, load
 from evenodds.simulate import simulate
 from evenodds.tally import Tally, tally
 from evenodds.tradeoff import Prospect, Tradeoff, sweep
+
+if TYPE_CHECKING:
+    from evenodds.odds.equalized import EqualizedOdds
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import equalized odds, and SciPy with it, when it is asked for."""
+        if name == "EqualizedOdds":
+            from evenodds.odds.equalized import EqualizedOdds
+
+            return EqualizedOdds
+        raise AttributeError(f"module 'evenodds' has no attribute {name!r}")
+
 
 __all__ = [
     "Audit",
@@ -38,7 +56,9 @@ __all__ = [
     "EqualizedOdds",
     "EvenoddsError",
     "EvenoddsWarning",
+    "Experiment",
     "FileFormatError",
+    "Forecast",
     "GridMismatchError",
     "HomogeneityWarning",
     "Log",
@@ -58,6 +78,8 @@ __all__ = [
     "UnknownGroupError",
     "__version__",
     "audit",
+    "experiment",
+    "forecast",
     "load",
     "position_bias",
     "simulate",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -52,6 +53,7 @@ def apply_to_log(
     progress
         Called with numbers of rows, twice the log's rows in all.
     """
+    kind = _written_format(os.fspath(path))
     names = log.schema.names
     problems = [f"the log has a column {name!r} already" for name in ADDED if name in names]
     problems += check_keys(log, keys or ())
@@ -61,8 +63,8 @@ def apply_to_log(
     with (
         written_aside(path, overwrite=overwrite) as aside,
         tempfile.TemporaryDirectory(prefix="evenodds-") as folder,
+        closing(Replay(Path(folder), ranked=log.roles.query is not None, expected=log.rows)) as scored,
     ):
-        scored = Replay(Path(folder), ranked=log.roles.query is not None, expected=log.rows)
         for batch in log.batches(scored_columns(log, keys)):
             scored.add(fair_scores(model, log, batch, keys, seed, scored.rows), query_hashes(log, batch))
             if progress is not None:
@@ -71,7 +73,7 @@ def apply_to_log(
             raise LogError(["the log is empty: no rows"])
         first = 0 if int(model.position_bias_.positions[0]) == 0 and log.roles.position is not None else 1
         fair, position = scored.finish(first)
-        _write(_extended(log, fair, position, progress), aside, os.fspath(path))
+        _write(_extended(log, fair, position, progress), aside, kind)
     return scored.rows
 
 
@@ -103,14 +105,18 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
-def _write(batches: Iterator[pa.RecordBatch], aside: Path, name: str) -> None:
+def _written_format(name: str) -> str:
+    """Tell the format by the name; refuse what is not written before any work is done for it."""
+    if name.lower().endswith(".gz"):
+        raise SettingsError(f"cannot write {name}: compressed CSV is read, not written", hint="use .parquet")
+    return format_of(name)
+
+
+def _write(batches: Iterator[pa.RecordBatch], aside: Path, kind: str) -> None:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    kind = format_of(name)
-    if name.lower().endswith(".gz"):
-        raise SettingsError(f"cannot write {name}: compressed CSV is read, not written", hint="use .parquet")
     first = next(batches)
     if kind == "parquet":
         writer: Any = pq.ParquetWriter(aside, first.schema, compression="zstd")

@@ -55,6 +55,8 @@ class Grid:
         # An atom swallows the quantiles that fall on it and adds its two ends, so make room for it.
         plain = max(cells - heavy.size, 1)
         quantiles = ordered[np.arange(1, plain) * ordered.size // plain]
+        # At the ends a boundary would cut off a cell without width, on which a map could only jump.
+        quantiles = quantiles[(quantiles > ordered[0]) & (quantiles < ordered[-1])]
         above = np.nextafter(heavy, np.inf)
         boundaries = np.unique(np.concatenate((quantiles, heavy, above)))
         return cls(boundaries, np.searchsorted(boundaries, heavy, side="right").astype(np.int64))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenodds.engines.arrow import COARSE_CELLS
 from evenodds.errors import HomogeneityWarning
 from evenodds.position import PositionBias, position_bias
 from evenodds.tally import Tally
@@ -198,6 +199,8 @@ def intervals(old: Tally, new: Tally, bias: PositionBias, spread: Floats | None)
     parts = [_Evidence.of(old, new, fold) for fold in range(0 if old.folds is None else old.folds.shape[3])]
     filled = [part for part in parts if part.rows.any()]
     with np.errstate(invalid="ignore", divide="ignore"):
+        if len(filled) < 2:
+            return np.full_like(whole.figures(weights), np.nan), 0
         variance = _jackknifed(filled, lambda part: whole.without(part).figures(weights))
         if spread is not None:
             variance = variance + _jackknifed(
@@ -208,8 +211,6 @@ def intervals(old: Tally, new: Tally, bias: PositionBias, spread: Floats | None)
 
 def _jackknifed(parts: list[Any], figures_of: Callable[[Any], Floats]) -> Floats:
     """Return jackknife variances from figures with one part left out at a time."""
-    if len(parts) < 2:
-        return np.asarray(float("nan"))
     left = np.array([figures_of(part) for part in parts])
     found: Floats = (len(parts) - 1) / len(parts) * ((left - left.mean(axis=0)) ** 2).sum(axis=0)
     return found
@@ -230,8 +231,8 @@ class _Evidence:
     before: Floats
     after: Floats
     positives: Floats  # [kind, group, cell]; kind 0 is any
-    runs: Ints
-    scale: float
+    runs: Ints  # by group, the cells to cut
+    scale: float  # rows that totals are given for
 
     @classmethod
     def of(cls, old: Tally, new: Tally, fold: int | None = None) -> _Evidence:
@@ -241,7 +242,8 @@ class _Evidence:
             if part is not None and tally.folds is not None:
                 found = tally.folds[:, :, :, part].astype(np.float64)
             else:
-                found = tally.counts.astype(np.float64)
+                starts = np.flatnonzero(np.diff(tally.grid.coarse(COARSE_CELLS), prepend=-1))
+                found = np.add.reduceat(tally.counts, starts, axis=3).astype(np.float64)
             return np.pad(found, [(0, 0), (0, 0), (0, positions - found.shape[2]), (0, 0)])
 
         one, two = counted(old, fold), counted(new, fold).sum(axis=1)
@@ -249,7 +251,8 @@ class _Evidence:
         any_kind = kinds.sum(axis=0, keepdims=True)
         positives = any_kind if len(kinds) == 1 else np.concatenate((any_kind, kinds))
         shown = one.sum(axis=1)
-        return cls(shown, two, positives, np.zeros(0, np.int64), float(shown.sum()))
+        wanted = np.clip(np.rint(np.cbrt(old.effective_positives())), 1, shown.shape[2]).astype(np.int64)
+        return cls(shown, two, positives, wanted, float(shown.sum()))
 
     @property
     def rows(self) -> Floats:
@@ -268,11 +271,11 @@ class _Evidence:
     def figures(self, weights: Floats) -> Floats:
         before = np.einsum("gpk,p->gk", self.before, weights)
         after = np.einsum("gpk,p->gk", self.after, weights)
-        run = _runs(self.positives[0], before)
+        run = _runs(self.runs, before)
         size = int(run.max()) + 1
 
         def by_run(values: Floats) -> Floats:
-            summed: Floats = np.bincount(run.ravel(), weights=values.ravel(), minlength=size)
+            summed: npt.NDArray[Any] = np.bincount(run.ravel(), weights=values.ravel(), minlength=size)
             return summed
 
         held, moved = by_run(before), by_run(after)
@@ -305,11 +308,10 @@ def _group_of(run: Ints, size: int) -> Ints:
     return group
 
 
-def _runs(positives: Floats, held: Floats) -> Ints:
-    """Cut each group's cells into n^(1/3) runs of equal W; numbers are not shared by groups."""
+def _runs(wanted_by_group: Ints, held: Floats) -> Ints:
+    """Cut each group's cells into runs of equal W; numbers are not shared by groups."""
     found, used = [], 0
-    for count, mass in zip(positives.sum(axis=1), held, strict=True):
-        wanted = max(1, min(round(float(count) ** (1 / 3)), mass.size))
+    for wanted, mass in zip(wanted_by_group.tolist(), held, strict=True):
         middle = (np.cumsum(mass) - mass / 2) / max(float(mass.sum()), 1e-300)
         found.append(used + np.minimum((middle * wanted).astype(np.int64), wanted - 1))
         used += wanted

@@ -69,7 +69,9 @@ def fair_scores(
             ]
         )
     groups = tuple(batch.column(name) for name in log.roles.group)
-    words = key_words(tuple(_key_column(batch.column(name)) for name in keys)) if keys else None
+    words = (
+        key_words(tuple(_key_column(batch.column(name)) for name in keys)) if keys and model.draws_ else None
+    )
     return model.transform_words(
         scores, groups if len(groups) > 1 else groups[0], words, seed=seed, first=first
     )

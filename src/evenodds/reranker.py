@@ -7,6 +7,7 @@ its tables, and a checksum over all of it. The same log and settings give the sa
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -40,6 +42,7 @@ Ints = npt.NDArray[np.int64]
 
 FORMAT = "evenodds-model"
 VERSION = 1
+_HOMES = {"opportunity": "evenodds.opportunity", "odds": "evenodds.odds.equalized"}  # imported on demand
 _SEAL = ',\n  "checksum": "'
 
 
@@ -67,6 +70,16 @@ class Reranker(ABC):
 
     def __init_subclass__(cls) -> None:
         Reranker.kinds[cls.criterion] = cls
+
+    def __repr__(self) -> str:
+        """Show the settings that differ from their defaults, as scikit-learn does."""
+        defaults = inspect.signature(type(self)).parameters
+        changed = [
+            f"{name}={getattr(self, name)!r}"
+            for name in self.settings
+            if str(getattr(self, name)) != str(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     # Fitting
 
@@ -285,6 +298,8 @@ def load(path: str | os.PathLike[str]) -> Reranker:
 
 def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
     """Make a model of a model file's content."""
+    if body["criterion"] in _HOMES:
+        import_module(_HOMES[body["criterion"]])
     kind = Reranker.kinds.get(body["criterion"])
     if kind is None:
         raise DamagedFileError(f"{name} has the unknown criterion {body['criterion']!r}")

@@ -46,10 +46,10 @@ def test_known_weights_are_recovered(world, smooth):
     assert bias.standard_errors[0] == 0.0
 
 
-@pytest.mark.parametrize(("smooth", "band"), [(True, (0.6, 1.6)), (False, (0.75, 1.3))])
+@pytest.mark.parametrize(("smooth", "band"), [(True, (0.6, 1.5)), (False, (0.75, 1.3))])
 def test_standard_errors_are_calibrated(smooth, band):
     """Over ten logs the errors in units of their standard errors have a root mean square of about 1."""
-    z = [z_scores(estimate(seed, 3_000, smooth=smooth), decay(10)) for seed in range(20, 30)]
+    z = [z_scores(estimate(seed, 6_000, smooth=smooth), decay(10)) for seed in range(20, 30)]
     assert band[0] < np.sqrt(np.mean(np.square(z))) < band[1]
 
 

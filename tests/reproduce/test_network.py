@@ -4,9 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evenodds.reproduce.ab_test import METRICS, read_out
 from evenodds.reproduce.network import FREQUENT_SHARE, SHOWN, WEIGHTS, draw_members, logistic, sigmoid, week
 from evenodds.reproduce.network_claims import decide_network, table
-from evenodds.reproduce.trial import QUICK_NETWORK, lift, run_network
+from evenodds.reproduce.trial import QUICK_NETWORK, run_network
 
 SMALL = replace(QUICK_NETWORK, members=2_000, queries=600, feedback_weeks=1)
 RULE = np.array([-2.0, 1.0, 0.3, 0.2])
@@ -57,14 +58,17 @@ def test_logistic_regression_finds_the_coefficients():
     assert found == pytest.approx(truth, abs=0.05)
 
 
-def test_p_values_of_no_effect_are_uniform():
-    """Arms that differ in nothing come out significant in about 5 % of 1,000 tests, clusters or not."""
+def test_arms_are_compared_by_the_mean_per_member():
+    """The lift is that of invitations per member who came, and an arm against itself shows none."""
     rng = np.random.default_rng(6)
-    eager = rng.gamma(0.5, 4.0, (1_000, 2, 300))  # a few members send most
-    sent = rng.poisson(eager).astype(float)
-    p_values = np.array([lift(*pair)["p_value"] for pair in sent])
-    assert (p_values < 0.05).mean() == pytest.approx(0.05, abs=0.025)
-    assert p_values.mean() == pytest.approx(0.5, abs=0.04)
+    arm = np.array(["none", "EOpp"])[rng.integers(0, 2, 500)]
+    totals = rng.poisson(rng.gamma(0.5, 4.0, 500), (2, 2, 500)).astype(float)
+    used = rng.random(500) < 0.9
+    found = read_out(arm, totals, used, "none")["EOpp"]
+    means = [totals[1, 0, used & (arm == name)].mean() for name in ("EOpp", "none")]
+    assert found["accepted IM"]["lift"] == pytest.approx(means[0] / means[1] - 1)
+    assert 0 < found["accepted IM"]["p_value"] <= 1
+    assert set(found) == {*METRICS, "sent in all", "accepted in all"}
 
 
 def test_the_same_seed_gives_the_same_network(small):

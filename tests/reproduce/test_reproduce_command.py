@@ -1,3 +1,4 @@
+import copy
 import json
 import xml.etree.ElementTree as ET
 from importlib import import_module
@@ -13,10 +14,24 @@ from evenodds.reproduce.paper import Size
 pytestmark = pytest.mark.filterwarnings("ignore::evenodds.SmallGroupWarning")
 
 
+TINY = Size(20_000, 300, 150, 2, (0.0, 0.4, 1.0))
+
+
 @pytest.fixture
 def tiny(monkeypatch):
     """Make --quick tiny."""
-    monkeypatch.setattr(paper, "QUICK", Size(1_500, 300, 150, 2, (0.0, 0.4, 1.0)))
+    monkeypatch.setattr(paper, "QUICK", TINY)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return paper.run_paper(TINY)
+
+
+@pytest.fixture
+def ready(monkeypatch, measured):
+    """Take the measuring as done."""
+    monkeypatch.setattr(paper, "run_paper", lambda *_, **__: copy.deepcopy(measured))
 
 
 def run(*arguments):
@@ -44,7 +59,7 @@ def test_quick_writes_files_that_parse_and_prints_every_claim(tiny, tmp_path, ca
     )
 
 
-def test_without_the_extra_the_numbers_are_written_all_the_same(tiny, tmp_path, capsys, monkeypatch):
+def test_without_the_extra_the_numbers_are_written_all_the_same(ready, tmp_path, capsys, monkeypatch):
     """One line names the extra; results.json is there, no half of a picture is."""
 
     def missing(name):
@@ -70,7 +85,7 @@ def test_files_that_are_there_are_refused_before_the_work(tmp_path, capsys, monk
     assert (tmp_path / "results.json").read_text(encoding="utf-8") == "mine"
 
 
-def test_json_is_all_that_is_printed(tiny, tmp_path, capsys):
+def test_json_is_all_that_is_printed(ready, tmp_path, capsys):
     """With --json standard output is one JSON document, the one in the file."""
     assert run("--quick", "--json", "--no-pictures", "-o", tmp_path) == 0
     printed = json.loads(capsys.readouterr().out)

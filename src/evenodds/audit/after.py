@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,8 @@ class Fair:
     observed, merit
         ``mass[group, label, step]``: by the label as it will be logged at the new position, where
         positives that nobody looks at become negatives, and by the merit label.
+    negative
+        Merit negatives before clipping, ``[group, step]``.
     rows
         ``rows[group, position]``: predicted impressions.
     exposure
@@ -39,8 +42,17 @@ class Fair:
     thresholds: Floats
     observed: Floats
     merit: Floats
+    negative: Floats
     rows: Floats
     exposure: Floats
+
+
+class Masses(NamedTuple):
+    """Merit masses ``[group, label, cell]``, their negatives before clipping, and impressions ``[group, cell]``."""
+
+    merit: Floats
+    negative: Floats
+    everyone: Floats
 
 
 class Ahead:
@@ -58,34 +70,38 @@ class Ahead:
         self._points = np.linspace(0.0, 1.0, _POINTS)
         self._small, self._starts, self._coarse = _small(tally, model)
 
-    def whole(self, merit: Floats, everyone: Floats) -> Fair:
-        """Apply the model to masses on all cells: ``merit[group, label, cell]``, ``everyone[group, cell]``."""
-        return self._fair(self.tally, merit, everyone, None)
+    def whole(self, masses: Masses) -> Fair:
+        """Apply the model to masses on all cells."""
+        return self._fair(self.tally, masses, None)
 
-    def left_out(
-        self, merit: Floats, everyone: Floats, coarse: tuple[Floats, Floats, Floats, Floats]
-    ) -> Fair:
+    def left_out(self, masses: Masses, left: Masses, whole: Masses, moved: Floats) -> Fair:
         """Apply it to masses that are known on coarse cells only.
 
         Parameters
         ----------
-        merit, everyone
-            The whole log's masses on all cells; within a coarse cell the left-out ones lie like them.
-        coarse
-            The left-out and the whole merit masses, then by how much w has moved at each position, and
-            the left-out share of everyone, ``[group, cell]``.
+        masses
+            The whole log's, on all cells; within a coarse cell the left-out ones lie like them.
+        left, whole
+            The left-out and the whole log's masses on coarse cells.
+        moved
+            By how much w has moved at each position.
         """
-        left, whole, moved, share = coarse
-        ratio = np.divide(left, whole, out=np.zeros_like(left), where=whole > 0)[..., self._coarse]
-        fine = np.add.reduceat(merit, self._starts, axis=-1) * ratio
-        return self._fair(
-            self._small,
-            fine,
-            np.add.reduceat(everyone, self._starts, axis=-1) * share[..., self._coarse],
-            moved,
-        )
+        fine = Masses(*(np.add.reduceat(part, self._starts, axis=-1) for part in masses))
 
-    def _fair(self, tally: Tally, merit: Floats, everyone: Floats, moved: Floats | None) -> Fair:
+        def like(part: Floats, one: Floats, other: Floats) -> Floats:
+            return part * np.divide(one, other, out=np.zeros_like(one), where=other > 0)[..., self._coarse]
+
+        # Negatives before clipping can be zero or below: what is left out goes by impressions.
+        change = like(fine.everyone, left.negative - whole.negative, whole.everyone)
+        left_fine = Masses(
+            like(fine.merit, left.merit, whole.merit),
+            fine.negative + change,
+            like(fine.everyone, left.everyone, whole.everyone),
+        )
+        return self._fair(self._small, left_fine, moved)
+
+    def _fair(self, tally: Tally, masses: Masses, moved: Floats | None) -> Fair:
+        merit, negative, everyone = masses
         thresholds, shown = self.model.fair_cdf(tally, everyone)
         rows = everyone.sum(axis=1)
         cdf = np.concatenate(([0.0], (rows / rows.sum()) @ shown))
@@ -95,20 +111,25 @@ class Ahead:
         if moved is not None:
             looked = looked + np.interp(middle, self._points, moved @ self.chance)
         everyone_by_step = rows[:, None] * _steps(shown)
-        by_label = [
-            merit[:, label].sum(axis=1)[:, None] * _steps(self.model.fair_cdf(tally, merit[:, label])[1])
-            for label in range(merit.shape[1])
-        ]
-        worthy = np.stack(by_label, axis=1)
+        worthy = np.stack([self._mapped(tally, merit[:, label]) for label in range(merit.shape[1])], axis=1)
+        unclipped = self._mapped(tally, np.maximum(negative, 0.0))
+        if (negative < 0).any():
+            unclipped -= self._mapped(tally, np.maximum(-negative, 0.0))
         seen = worthy[:, 1:] * looked
-        unseen = worthy[:, 0] + (worthy[:, 1:] - seen).sum(axis=1)
+        unseen = unclipped + (worthy[:, 1:] - seen).sum(axis=1)
         return Fair(
             thresholds,
             np.concatenate((unseen[:, None], seen), axis=1),
             worthy,
+            unclipped,
             self._positions(everyone_by_step, middle),
             (everyone_by_step @ looked) / np.maximum(rows, 1e-300),
         )
+
+    def _mapped(self, tally: Tally, mass: Floats) -> Floats:
+        """Return where masses ``[group, cell]`` go, by step."""
+        moved: Floats = mass.sum(axis=1)[:, None] * _steps(self.model.fair_cdf(tally, mass)[1])
+        return moved
 
     def _positions(self, by_step: Floats, middle: Floats) -> Floats:
         """Spread each step's impressions over positions, between the two nearest known shares above."""

@@ -15,7 +15,9 @@ from evenodds.audit.result import Distance, Spread
 
 Floats = npt.NDArray[np.float64]
 
-_MANY = 40  # past so many comparisons the noise is drawn at every fourth coarse point
+_MANY = 40  # past so many comparisons errors are drawn at fewer points
+_POINTS, _FEWER = 800, 50
+_TESTED = 4  # then a test looks at every fourth of those
 
 
 class Comparison:
@@ -33,7 +35,7 @@ class Comparison:
         self.made = made
         self.pairs = list(combinations(range(groups), 2))
         tests = len(self.pairs) * labels
-        self._step = 4 if tests * kinds > _MANY else 1
+        self._many = tests * kinds > _MANY
         self._signs = None if made is None else flips(made, tests)
         self.outer = 0.0  # the largest share of a Wasserstein distance in the two outermost cells
 
@@ -60,8 +62,9 @@ class Comparison:
         if coarse is None or self.made is None:
             return [self._spread(widths, cdf[i] - cdf[j], None) for i, j in self.pairs]
         ends, whole, left = coarse[0], cumulated(coarse[1]), cumulated(coarse[2])
-        if self._step > 1:
-            kept = np.unique(np.append(np.arange(0, ends.size, self._step), ends.size - 1))
+        most = _FEWER if self._many else _POINTS
+        if ends.size > most:
+            kept = np.unique(np.linspace(0, ends.size - 1, most).astype(np.intp))
             ends, whole, left = ends[kept], whole[:, kept], left[:, :, kept]
         steps = np.diff(ends)
         return [
@@ -93,10 +96,11 @@ class Comparison:
             return Spread(Figure(ks), Figure(w1))
         steps, center, left = coarse
         parts = self.made.deviations(left)
+        tested = slice(None, None, _TESTED if self._many else 1)
         return Spread(
             largest(ks, center, parts, self.made, in_sample=in_sample),
             integral(w1, steps, center, parts, self.made, in_sample=in_sample),
-            None if in_sample else sign_flip(center, parts, self.made, self._signs),
+            None if in_sample else sign_flip(center[tested], parts[:, tested], self.made, self._signs),
         )
 
 

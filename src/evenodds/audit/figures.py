@@ -11,13 +11,16 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 
-def group_figures(observed: Floats, merit: Floats, rows: Floats) -> dict[str, Floats]:
+def group_figures(observed: Floats, merit: Floats, negative: Floats, rows: Floats) -> dict[str, Floats]:
     """Return rates, parity and AUC.
 
     Parameters
     ----------
     observed, merit
         ``mass[..., group, label, cell]`` by observed and by merit label, cells in the order of the score.
+    negative
+        ``mass[..., group, cell]`` of merit negatives before any was clipped at zero. AUC is linear in them,
+        so it needs no clipping, which would put negatives where there are none: high up.
     rows
         ``rows[..., group]``: impressions.
 
@@ -38,7 +41,7 @@ def group_figures(observed: Floats, merit: Floats, rows: Floats) -> dict[str, Fl
         "parity": parity,
         "parity_ratio": _ratio(parity[..., :, None], parity[..., None, :]),
         "auc_observed": cross_auc(clicked, observed[..., 0, :]),
-        "auc_merit": cross_auc(worthy, merit[..., 0, :]),
+        "auc_merit": cross_auc(worthy, negative),
     }
 
 

@@ -51,13 +51,17 @@ class Figure:
 
 
 def share(value: float, error: float, quantile: float) -> Figure:
-    """Return the interval of a probability, on the scale of its log-odds."""
+    """Return the interval of a probability, on the scale of its log-odds; at 0 and 1 on its own."""
     if not np.isfinite(value):
         return Figure(None)
-    if not np.isfinite(error) or not 0.0 < value < 1.0:
-        return Figure(float(value))
+    # Negatives before clipping are estimates that can be below zero, and push an area past 1.
+    shown = float(min(max(value, 0.0), 1.0))
+    if not np.isfinite(error) or (error == 0.0 and shown in {0.0, 1.0}):
+        return Figure(shown)
+    if not 0.0 < value < 1.0:
+        return Figure(shown, max(0.0, value - quantile * error), min(1.0, value + quantile * error))
     odds, reach = value / (1.0 - value), np.exp(min(quantile * error / (value * (1.0 - value)), 700.0))
-    return Figure(float(value), float(odds / (odds + reach)), float(odds * reach / (1.0 + odds * reach)))
+    return Figure(shown, float(odds / (odds + reach)), float(odds * reach / (1.0 + odds * reach)))
 
 
 def positive(value: float, error: float, quantile: float) -> Figure:
@@ -144,7 +148,7 @@ def sign_flip(center: Floats, parts: Floats, made: Replicates, signs: Floats) ->
     shares = -np.sqrt((folds - 1) / folds) * parts
     shares[:folds] += center / folds
     drawn = np.abs(combine(signs, shares)).max(axis=1)
-    return float((1 + (drawn >= np.abs(center).max() - 1e-12).sum()) / (1 + len(signs)))
+    return float((1 + (drawn >= np.abs(center).max() * (1 - 1e-9)).sum()) / (1 + len(signs)))
 
 
 def holm(values: list[float | None]) -> list[float | None]:

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from evenodds.audit.after import Ahead, Fair
+from evenodds.audit.after import Ahead, Fair, Masses
 from evenodds.audit.distances import Comparison, adjusted
 from evenodds.audit.figures import exposure_figures, group_figures
 from evenodds.audit.intervals import Figure, positive, share
@@ -24,7 +24,7 @@ from evenodds.audit.result import (
     label_name,
 )
 from evenodds.errors import EvenoddsWarning, TallyError
-from evenodds.merit import merit_mass, position_weights
+from evenodds.merit import merit_mass, position_weights, unclipped_mass
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
 from evenodds.reranker import Reranker
@@ -85,6 +85,7 @@ class _Auditor:
         self.observed = tally.counts.sum(axis=2, dtype=np.float64)
         runs = model.runs(tally) if model is not None else None
         self.merit = merit_mass(tally, self.bias, runs) if self.biased else self.observed
+        self.negative = unclipped_mass(tally, self.bias)[:, 0] if self.biased else self.observed[:, 0]
         self.made = replicates(tally, self.bias, own, same=same)
         self.in_sample = model is not None and _fitted_on(model, tally)
         self.evidence = tally.effective()
@@ -125,22 +126,17 @@ class _Auditor:
     def _look_ahead(self, model: Reranker) -> None:
         """Apply the model to the whole log and to the log with each fold left out."""
         ahead = Ahead(model, self.tally, self.bias)
-        everyone = self.observed.sum(axis=1)
-        self.fair = ahead.whole(self.merit, everyone)
+        masses = Masses(self.merit, self.negative, self.observed.sum(axis=1))
+        self.fair = ahead.whole(masses)
         made = self.made
         if made is None:
             return
-        whole_observed, whole_merit, _, weights = made.whole
-        shown = whole_observed.sum(axis=1)
+        whole = Masses(made.whole[1], made.whole[2], made.whole[0].sum(axis=1))
         for place in range(made.count):
-            left = made.observed[place].sum(axis=1)
-            part = np.divide(left, shown, out=np.zeros_like(left), where=shown > 0)
-            moved = made.weights[place] - weights
-            coarse = (made.merit[place], whole_merit, moved, part)
-            self.ahead.append(ahead.left_out(self.merit, everyone, coarse))
+            left = Masses(made.merit[place], made.negative[place], made.observed[place].sum(axis=1))
+            self.ahead.append(ahead.left_out(masses, left, whole, made.weights[place] - made.whole[4]))
         # The model on the same few cells, so that what a fold changes is compared with like.
-        coarse = (whole_merit, whole_merit, np.zeros_like(weights), np.ones_like(shown))
-        self.ahead.append(ahead.left_out(self.merit, everyone, coarse))
+        self.ahead.append(ahead.left_out(masses, whole, whole, np.zeros_like(made.whole[4])))
 
     # Distances
 
@@ -202,11 +198,11 @@ class _Auditor:
     ) -> tuple[Figures, Figures | None]:
         weights = position_weights(self.tally, self.bias)
         made = self.made
-        values = group_figures(self.observed, self.merit, self.rows.sum(axis=1))
+        values = group_figures(self.observed, self.merit, self.negative, self.rows.sum(axis=1))
         values |= exposure_figures(self.rows, weights)
         left = None
         if made is not None:
-            left = group_figures(made.observed, made.merit, made.rows.sum(axis=2))
+            left = group_figures(made.observed, made.merit, made.negative, made.rows.sum(axis=2))
             left |= exposure_figures(made.rows, made.weights)
         before = self._with_intervals(values, left)
         if self.fair is None:
@@ -218,7 +214,8 @@ class _Auditor:
         return before, self._with_intervals(self._fair_figures(self.fair), fair_left)
 
     def _fair_figures(self, fair: Fair) -> Named:
-        return group_figures(fair.observed, fair.merit, fair.rows.sum(axis=1)) | {"exposure": fair.exposure}
+        found = group_figures(fair.observed, fair.merit, fair.negative, fair.rows.sum(axis=1))
+        return found | {"exposure": fair.exposure}
 
     def _with_intervals(self, values: Named, left: Named | None) -> Figures:
         made = self.made
@@ -332,7 +329,9 @@ class _Auditor:
             said.append("every interval and p-value here is too narrow if the rows of a query hang together")
         few = [f"{name}: {why}" for name, why in zip(self.names, self.small, strict=True) if why]
         if few:
-            said.append(f"small groups do not count towards unfairness ({'; '.join(few)})")
+            said.append(
+                f"groups with few rows of a label do not count towards its unfairness ({'; '.join(few)})"
+            )
         if self.in_sample:
             said.append("audited on the log it was fitted on: intervals after the model allow for that")
         if self.outer > _OUTER:
@@ -384,7 +383,7 @@ def _why_small(evidence: Floats) -> str | None:
     positives, negatives = float(evidence[1:].sum()), float(evidence[0])
     for what, count in (("positives", positives), ("negatives", negatives)):
         if count < SMALL:
-            return f"{count:.0f} {what}, fewer than {SMALL}"
+            return f"fewer than {SMALL} {what}: {count:.0f}"
     return None
 
 

@@ -36,25 +36,28 @@ class Replicates:
     ----------
     observed, merit
         ``mass[replicate, group, label, cell]``.
+    negative
+        Merit negatives before clipping, ``[replicate, group, cell]``.
     rows
         ``rows[replicate, group, position]``.
     weights
         ``w[replicate, position]``.
     whole
-        The same of the whole log: observed, merit, rows, weights.
+        The same of the whole log: observed, merit, negative, rows, weights.
     folds
         F. The first F replicates leave a fold out. Where position bias comes from another log, F more
         hold the counts and move the weights by their own error, which is independent of the counts.
     leaning
-        How many replicates come last that hold the counts and move the weights by one standard error of
-        what smoothing them adds.
+        How many replicates come last, in pairs whose half difference is one part of the error: what
+        smoothing adds to the error of w, and what clipping negatives at zero has changed.
     """
 
     observed: Floats
     merit: Floats
+    negative: Floats
     rows: Floats
     weights: Floats
-    whole: tuple[Floats, Floats, Floats, Floats]
+    whole: tuple[Floats, Floats, Floats, Floats, Floats]
     folds: int
     leaning: int
 
@@ -71,7 +74,6 @@ class Replicates:
         left = (np.sqrt((self.folds - 1) / self.folds) * centred).reshape(values[:last].shape)
         if self.leaning == 0:
             return left
-        # These come in pairs, up and down; half their difference is free of curvature.
         up, down = values[last::2], values[last + 1 :: 2]
         leaning = np.zeros_like(values[last:])
         leaning[::2] = (up - down) / 2
@@ -129,30 +131,41 @@ def replicates(
     observed = total.sum(axis=2) - counts.sum(axis=3)
     positive = np.einsum("glpb,fp->fglb", total[:, 1:], 1.0 / left, optimize=True)
     positive -= np.einsum("fglpb,fp->fglb", counts[:, :, 1:], 1.0 / left, optimize=True)
-    merit = _merit(observed, positive)
+    merit, negative = _merit(observed, positive)
     shown = rows.sum(axis=0) - rows
-    whole_merit = _merit(total.sum(axis=2), np.einsum("glpb,p->glb", total[:, 1:], 1.0 / weights))
-    whole = (total.sum(axis=2), whole_merit, rows.sum(axis=0), weights)
+    whole = (
+        total.sum(axis=2),
+        *_merit(total.sum(axis=2), np.einsum("glpb,p->glb", total[:, 1:], 1.0 / weights)),
+        rows.sum(axis=0),
+        weights,
+    )
     aside = np.zeros((0, weights.size))  # weights that move by themselves
     if moved is not None and own is not None and not same:
         aside = weights * moved ** _scale(tally, bias, own)
     leaning = _leaning(tally, weights, bias if bias.leaning is not None else own)
     aside = np.concatenate((aside, leaning))
-    if len(aside):
-        still = [np.repeat(part[None], len(aside), axis=0) for part in (whole[0], whole[2])]
-        merit_aside = _merit(whole[0], np.einsum("glpb,fp->fglb", total[:, 1:], 1.0 / aside, optimize=True))
-        observed, shown = np.concatenate((observed, still[0])), np.concatenate((shown, still[1]))
-        merit, left = np.concatenate((merit, merit_aside)), np.concatenate((left, aside))
-    return Replicates(observed, merit, shown, left, whole, int(used.size), len(leaning))
-
-
-def _merit(observed: Floats, positive: Floats) -> Floats:
-    """Put negatives below adjusted positives and clip them, see :mod:`evenodds.merit`."""
-    negative = observed.sum(axis=-2) - positive.sum(axis=-2)
-    mass = np.concatenate(
-        (np.broadcast_to(negative, positive[..., 0, :].shape)[..., None, :], positive), axis=-2
+    added = np.einsum("glpb,fp->fglb", total[:, 1:], 1.0 / aside, optimize=True)
+    merit_aside, negative_aside = _merit(whole[0], added)
+    # Last, what clipping has changed: its double less nothing, half the difference being once.
+    free = np.concatenate((2 * whole[2][:, None] - whole[1][:, :1], whole[1][:, 1:]), axis=1)
+    extra = len(aside) + 2
+    return Replicates(
+        observed=np.concatenate((observed, np.repeat(whole[0][None], extra, axis=0))),
+        merit=np.concatenate((merit, merit_aside, free[None], whole[1][None])),
+        negative=np.concatenate((negative, negative_aside, np.repeat(whole[2][None], 2, axis=0))),
+        rows=np.concatenate((shown, np.repeat(whole[3][None], extra, axis=0))),
+        weights=np.concatenate((left, aside, np.repeat(weights[None], 2, axis=0))),
+        whole=whole,
+        folds=int(used.size),
+        leaning=len(leaning) + 2,
     )
-    return clipped(mass.reshape(-1, *mass.shape[-2:]))[0].reshape(mass.shape)
+
+
+def _merit(observed: Floats, positive: Floats) -> tuple[Floats, Floats]:
+    """Put negatives below adjusted positives; return all of them clipped, see :mod:`evenodds.merit`, and as is."""
+    negative = observed.sum(axis=-2) - positive.sum(axis=-2)
+    mass = np.concatenate((negative[..., None, :], positive), axis=-2)
+    return clipped(mass.reshape(-1, *mass.shape[-2:]))[0].reshape(mass.shape), negative
 
 
 def _ratios(tally: Tally, own: PositionBias, left_out: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evenodds.audit.intervals import Figure
 
 if TYPE_CHECKING:
-    from evenodds.audit.result import Audit, Distance, GroupFigures
+    from evenodds.audit.result import Audit, Distance
 
 _SHOWN = 12  # rows of each table
 _NAMES = {
@@ -24,7 +24,8 @@ def verdict(audit: Audit) -> str:
     """Say in one sentence how unfair the ranking is, how sure that is, and what the model does about it."""
     from evenodds.audit.result import label_name
 
-    labels = " and ".join(f"{label_name(label, audit.outcomes)}s" for label in audit.gated)
+    names = [label_name(label, audit.outcomes) for label in sorted(audit.gated, reverse=True)]
+    labels = " and ".join(f"{name}s" if name in {"positive", "negative"} else name for name in names)
     pairs = [one for one in audit.distances if one.kind == audit.main_kind and one.label in audit.gated]
     judged = [one for one in pairs if one.small is None] or pairs
     if not judged:
@@ -32,8 +33,9 @@ def verdict(audit: Audit) -> str:
     top = max(judged, key=lambda one: one.before)
     known = [one.logged.p_adjusted for one in judged if one.logged.p_adjusted is not None]
     sure = min(known, default=None)
-    differ = "differ" if sure is None or sure < 0.05 else "show no difference beyond chance"
-    said = f"groups {differ} among {labels}: unfairness {_words(top.logged.ks)} ({' / '.join(top.groups)}"
+    differ = "differ" if sure is not None and sure < 0.05 else "show no difference beyond chance"
+    start = f"unfairness among {labels}:" if sure is None else f"groups {differ} among {labels}: unfairness"
+    said = f"{start} {_words(top.logged.ks)} ({' / '.join(top.groups)}"
     said += ")" if sure is None else f", p {_p(sure, words=True)})"
     if not audit.with_model:
         return said
@@ -95,15 +97,15 @@ def _groups(audit: Audit) -> list[str]:
     rows = [["group", "rows", *(_NAMES[name] for name in names)]]
     for one in (one for one in audit.groups if one in shown):
         rows.append(
-            [one.group, f"{one.rows:,.0f}", *_row(one, one.before, key), *(["(small)"] if one.small else [])]
+            [one.group, f"{one.rows:,.0f}", *_row(one.before, key), *(["(small)"] if one.small else [])]
         )
         if one.after is not None:
-            rows.append(["  after", "", *_row(one, one.after, key)])
+            rows.append(["  after", "", *_row(one.after, key)])
     left = len(audit.groups) - len(shown)
     return [*_aligned(rows, right=1), *([f"... and {left} more groups"] if left else [])]
 
 
-def _row(_: GroupFigures, figures: dict[str, Figure], key: dict[str, str]) -> list[str]:
+def _row(figures: dict[str, Figure], key: dict[str, str]) -> list[str]:
     return [_plus_minus(figures[name]) for name in key.values()]
 
 

@@ -23,6 +23,8 @@ COMMANDS = {
     "fit": "evenodds.cli.fit",
     "audit": "evenodds.cli.audit",
     "apply": "evenodds.cli.apply",
+    "forecast": "evenodds.cli.forecast",
+    "experiment": "evenodds.cli.experiment",
     "reproduce": "evenodds.cli.reproduce",
 }
 

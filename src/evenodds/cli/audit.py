@@ -30,7 +30,7 @@ def audit_command(
     as_json: bool,
     **options: Any,
 ) -> int:
-    r"""Measure how unfair LOGS or tallies are, and with --model how unfair they would be.
+    """Measure how unfair LOGS or tallies are, and with --model how unfair they would be.
 
     Unfairness is the largest Kolmogorov-Smirnov distance between two groups' scores given the label:
     0 when the label alone tells all, 1 when the groups do not overlap. "merit" undoes position bias.

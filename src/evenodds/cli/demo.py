@@ -27,6 +27,9 @@ def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
 
     Two groups; the model scores one of them too high; users look at the top of the list. The clicks on
     the fresh lists are drawn anew, at the positions that the fair ranking gives.
+
+    \b
+      evenodds demo --queries 20000
     """
     import pyarrow.parquet as pq
 

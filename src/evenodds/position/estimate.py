@@ -104,9 +104,7 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
     weights = joint.estimate(*strata)
     penalty, leaning = joint.smoothing(*strata, weights, blocks.starts) if smooth else (None, None)
     if leaning is not None:
-        rough = weights
         weights = joint.estimate(*strata, start=weights, penalty=penalty)
-        leaning = np.vstack((np.log(rough / weights), leaning))
     # A fold more or less moves the estimate so little that one Newton step finds it.
     folds = folds_of(tally, blocks, wanted)
     coarse = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=weights, penalty=penalty)

@@ -56,7 +56,7 @@ class PositionBias:
         whatever is computed with them; None for given weights, and not saved.
     leaning
         What smoothing adds to the error of log w, ``[part, position]``, beyond what leaving folds out
-        shows: first what it changed, then parts of the uncertainty of its strength; not saved.
+        shows: first what less smoothing would change, then its other parts; not saved.
     """
 
     method: str

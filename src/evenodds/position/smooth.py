@@ -16,6 +16,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _STRENGTHS = 10.0 ** np.arange(-6.0, 8.01, 0.25)
+_LOOSER = 8  # steps of them: a hundredth of the strength
 
 
 def roughness(positions: Ints) -> Floats:
@@ -43,7 +44,8 @@ def chosen_penalty(theta: Floats, curvature: Floats, positions: Ints) -> tuple[F
     as much as one log said. So its error beyond the sampling error at the chosen strength is the
     posterior covariance, averaged over strengths by their evidence, less that sampling covariance
     (Nychka, "Bayesian Confidence Intervals for Smoothing Splines", 1988, for one strength). It comes as
-    independent parts of the error of log w, ``[part, position]``.
+    independent parts of the error of log w, ``[part, position]``. The first is what a hundredth of the
+    strength would change: where the true curve bends one way all along, the posterior does not know.
     """
     matrix = roughness(positions)
     if positions.size < 4:
@@ -66,4 +68,6 @@ def chosen_penalty(theta: Floats, curvature: Floats, positions: Ints) -> tuple[F
     value, vector = np.linalg.eigh(beyond)
     kept = value > 1e-3 * max(float(value[-1]), 0.0)
     parts = np.sqrt(value[kept])[:, None] * (basis @ vector[:, kept]).T
+    looser = (shrink[max(best - _LOOSER, 0)] - shrink[best]) * seen
+    parts = np.vstack((basis @ looser, parts))
     return _STRENGTHS[best] * matrix, np.hstack((np.zeros((len(parts), 1)), parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -101,3 +102,17 @@ def estimate(values: Sequence[float]) -> Estimate:
     sd = float(sample.std(ddof=1))
     reach = float(stdtrit(sample.size - 1, 0.975)) * sd / float(np.sqrt(sample.size))
     return Estimate(float(sample.mean()), sd, reach)
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    """Return mean, standard deviation and the replicates themselves, as JSON values.
+
+    >>> summary([1.0, 3.0])
+    {'mean': 2.0, 'sd': 1.414, 'replicates': [1.0, 3.0]}
+    """
+    whole = estimate(values)
+    return {
+        "mean": float(f"{whole.mean:.8g}"),
+        "sd": float(f"{whole.sd:.4g}"),
+        "replicates": [float(f"{value:.8g}") for value in values],
+    }

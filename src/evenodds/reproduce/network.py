@@ -13,7 +13,8 @@ the paper's table. Infrequent members (IM, 65 % of all) and frequent members (FM
   connections), activity, and standing, log(1 + invitations received), which fades by a fifth a week.
 
 History was ranked by 0.5 signal + activity, so those who visit were seen. The model is a logistic
-regression on such logs, as they are: position and past exposure are in its labels.
+regression on such logs, as they are: position and past exposure are in its labels. One world more has
+a fair start, a history ranked by signal alone: what the loop itself makes of it shows there.
 """
 
 from __future__ import annotations

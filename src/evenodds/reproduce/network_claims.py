@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from evenodds.reproduce.ab_test import METRICS
 from evenodds.reproduce.claims import Claim, Part
 from evenodds.reproduce.measure import Estimate, estimate
-from evenodds.reproduce.trial import METRICS
 
 LEVEL = 0.05
 TEST_RULE = f"in each simulated A/B test p <= {LEVEL}, clustered by member, with the claim's sign"
@@ -49,15 +49,20 @@ def table(results: dict[str, Any]) -> str:
                 cells.append(f"{in_words(found)} (p {found['p_value']:.2g}); {theirs}".ljust(32))
         lines.append(f"{what:<12}" + "".join(cells))
     in_all = "; ".join(
-        f"{arm} {what} {in_words(first['in_all'][arm][what])} (p {first['in_all'][arm][what]['p_value']:.2g})"
+        f"{arm} {what} {in_words(found)} (p {found['p_value']:.2g})"
         for arm in CRITERIA
-        for what in ("sent", "accepted")
+        for what, found in ((what, first["lifts"][arm][f"{what} in all"]) for what in ("sent", "accepted"))
+    )
+    unfairness = ", ".join(
+        f"{arm} {found['merit 1']:.3f} and {found['merit 0']:.3f}"
+        for arm, found in first["unfairness"].items()
     )
     halves = ", ".join(
-        f"{key} p {found['p_value']:.2g}" for key, found in first["control_against_control"].items()
+        f"{metric} p {first['control_against_control'][metric]['p_value']:.2g}" for metric in METRICS
     )
     lines += [
         f"both groups together: {in_all}",
+        f"KS distance between groups in the first test week, merit positives and negatives: {unfairness}",
         f"control against control: {halves}",
         f"members an arm: {members}",
     ]
@@ -106,13 +111,11 @@ def _neutral(results: dict[str, Any]) -> Claim:
 
 def _order(results: dict[str, Any]) -> Claim:
     parts = []
-    for what, group in METRICS:
-        found = [
-            part["EOpp_against_EOdds"][f"{what} {group}"] for part in results["experiment"]["replicates"]
-        ]
+    for metric in METRICS:
+        found = [part["EOpp_against_EOdds"][metric] for part in results["experiment"]["replicates"]]
         ahead = all(part["p_value"] <= LEVEL and part["lift"] > 0 for part in found)
-        text = f"EOpp against EOdds, {what} {group}: {_told(found)}"
-        parts.append(Part(text, ahead if group == "IM" else None))
+        text = f"EOpp against EOdds, {metric}: {_told(found)}"
+        parts.append(Part(text, ahead if metric.endswith("IM") else None))
     return Claim("n3", "EOpp gains IM more than EOdds does", "Table of A/B results", TEST_RULE, tuple(parts))
 
 
@@ -132,6 +135,7 @@ def _richer(results: dict[str, Any]) -> Claim:
                 f"{results['feedback']['weeks'][-1]}, change {change.mean:+.3f} ± {change.reach:.3f}"
             )
             parts.append(Part(text, change.high < 0))
+    parts.append(Part("fair start: history was ranked by signal alone, not by activity"))
     ideal = results["feedback"]["ideal"]
     parts.append(
         Part(

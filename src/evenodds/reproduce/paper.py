@@ -21,7 +21,7 @@ from evenodds.odds.bins import unit_scale
 from evenodds.odds.equalized import EqualizedOdds
 from evenodds.opportunity import EqualOpportunity
 from evenodds.position import PositionBias, position_bias
-from evenodds.reproduce.measure import estimate, group_distances, sampling_noise
+from evenodds.reproduce.measure import group_distances, sampling_noise, summary
 from evenodds.reranker import Reranker
 from evenodds.simulate import (
     GROUP_NAMES,
@@ -99,11 +99,11 @@ def run_paper(
     by_alpha = {
         name: {
             "unfairness": {
-                key: [_summary([part["curves"][name][step][key] for part in found]) for step in _steps(size)]
+                key: [summary([part["curves"][name][step][key] for part in found]) for step in _steps(size)]
                 for key in _keys()
             },
             "performance": [
-                _summary([part["curves"][name][step]["performance"] for part in found])
+                summary([part["curves"][name][step]["performance"] for part in found])
                 for step in _steps(size)
             ],
         }
@@ -116,7 +116,7 @@ def run_paper(
             "positions": list(range(1, SLOTS + 1)),
             "truth": position_weights(SLOTS).tolist(),
             **{
-                method: [_summary([part["bias"][method][j] for part in found]) for j in range(SLOTS)]
+                method: [summary([part["bias"][method][j] for part in found]) for j in range(SLOTS)]
                 for method in ("joint", "adjacent")
             },
         },
@@ -124,7 +124,7 @@ def run_paper(
         "noise": {key: float(np.mean([part["noise"][key] for part in found])) for key in _keys()},
         "by_position_bias": {
             way: {
-                name: {key: _summary([part["ways"][way][name][key] for part in found]) for key in _keys()}
+                name: {key: summary([part["ways"][way][name][key] for part in found]) for key in _keys()}
                 for name in ("EOpp", "EOdds")
             }
             for way in ("joint", "adjacent", "truth")
@@ -140,15 +140,6 @@ def _steps(size: Size) -> range:
 
 def _keys() -> list[str]:
     return [f"{kind} {label}" for kind in KINDS for label in (0, 1)]
-
-
-def _summary(values: list[float]) -> dict[str, Any]:
-    whole = estimate(values)
-    return {
-        "mean": float(f"{whole.mean:.8g}"),
-        "sd": float(f"{whole.sd:.4g}"),
-        "replicates": [float(f"{value:.8g}") for value in values],
-    }
 
 
 def _replicate(size: Size, seed: int) -> dict[str, Any]:

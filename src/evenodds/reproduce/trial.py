@@ -1,8 +1,7 @@
-"""The network's A/B test, and weeks in which the model learns from its own logs. All simulated."""
+"""The network study: history, an A/B test, and weeks in which the model learns from its own logs. Simulated."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass
@@ -14,7 +13,8 @@ import numpy.typing as npt
 from evenodds.odds.equalized import EqualizedOdds
 from evenodds.opportunity import EqualOpportunity
 from evenodds.position import PositionBias, position_bias
-from evenodds.reproduce.measure import estimate, group_distances
+from evenodds.reproduce.ab_test import ARMS, METRICS, run_test
+from evenodds.reproduce.measure import summary
 from evenodds.reproduce.network import (
     FADING,
     FAIR_START,
@@ -36,9 +36,7 @@ from evenodds.tally import Tally, tally
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ARMS = ("none", "EOpp", "EOdds")
 WORLDS = (*ARMS, "none, fair start")
-METRICS = tuple((what, group) for what in ("sent", "accepted") for group in GROUPS)
 # The paper's table, in per cent; None where it says "Neutral".
 PAPER_LIFTS = {
     "EOpp": {"sent IM": 5.72, "sent FM": None, "accepted IM": 4.85, "accepted FM": None},
@@ -95,10 +93,8 @@ def run_network(
             "paper_per_cent": PAPER_LIFTS,
             "over_worlds": {
                 arm: {
-                    f"{what} {group}": _summary(
-                        [part["experiment"]["lifts"][arm][f"{what} {group}"]["lift"] for part in found]
-                    )
-                    for what, group in METRICS
+                    metric: summary([part["experiment"]["lifts"][arm][metric]["lift"] for part in found])
+                    for metric in METRICS
                 }
                 for arm in ("EOpp", "EOdds")
             },
@@ -108,24 +104,15 @@ def run_network(
             "worlds": {
                 arm: {
                     measure: [
-                        _summary([part["feedback"][arm][number][measure] for part in found])
+                        summary([part["feedback"][arm][number][measure] for part in found])
                         for number in weeks
                     ]
                     for measure in measures
                 }
                 for arm in WORLDS
             },
-            "ideal": {measure: _summary([part["ideal"][measure] for part in found]) for measure in measures},
+            "ideal": {measure: summary([part["ideal"][measure] for part in found]) for measure in measures},
         },
-    }
-
-
-def _summary(values: list[float]) -> dict[str, Any]:
-    whole = estimate(values)
-    return {
-        "mean": float(f"{whole.mean:.8g}"),
-        "sd": float(f"{whole.sd:.4g}"),
-        "replicates": [float(f"{value:.8g}") for value in values],
     }
 
 
@@ -140,7 +127,14 @@ def _replicate(size: NetworkSize, seed: int) -> dict[str, Any]:
     feedback["none, fair start"] = [fair.measured, *_feedback(fair, size, None, seed)]
     return {
         "coefficients": [float(f"{value:.6g}") for value in past.coefficients],
-        "experiment": _experiment(past, size, rerankers, seed),
+        "experiment": run_test(
+            past.members,
+            past.coefficients,
+            rerankers,
+            queries=size.queries,
+            weeks=size.test_weeks,
+            seed=seed,
+        ),
         "feedback": feedback,
         "ideal": ideal,
     }
@@ -265,87 +259,3 @@ def _feedback(past: Past, size: NetworkSize, reranker: Reranker | None, seed: in
                 count(recent, coefficients)
             )
     return found
-
-
-def _experiment(
-    past: Past, size: NetworkSize, rerankers: dict[str, Reranker | None], seed: int
-) -> dict[str, Any]:
-    """Run the A/B test by member; the model is fixed, standing moves on for all arms together."""
-    members = deepcopy(past.members)
-    arms = np.random.default_rng([seed, 30]).integers(0, len(ARMS), size.members)
-    halves = np.random.default_rng([seed, 31]).integers(0, 2, size.members)
-    totals = np.zeros((len(METRICS), size.members))
-    visited = np.zeros(size.members, dtype=bool)
-    scored: dict[int, list[Shown]] = {arm: [] for arm in range(len(ARMS))}
-    for number in range(size.test_weeks):
-        gained = np.zeros(size.members)
-        for arm, part in week(
-            members,
-            size.queries * len(ARMS),
-            past.coefficients,
-            rerankers,
-            luck=[seed, 23, number],
-            arms=arms,
-        ):
-            visited[part.viewer] = True
-            gained += received(part, size.members)
-            for row, (what, group) in enumerate(METRICS):
-                hits = (getattr(part, what) & (part.group == GROUPS.index(group))).sum(axis=1)
-                totals[row] += np.bincount(part.viewer, weights=hits, minlength=size.members)
-            if number == 0:
-                scored[arm].append(part)
-        members.standing = FADING * members.standing + gained / len(ARMS)
-
-    def compared(treated: npt.NDArray[np.bool_], control: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        return {
-            f"{what} {group}": lift(totals[row, treated & visited], totals[row, control & visited])
-            for row, (what, group) in enumerate(METRICS)
-        }
-
-    return {
-        "members": {arm: int((visited & (arms == code)).sum()) for code, arm in enumerate(ARMS)},
-        "lifts": {arm: compared(arms == code, arms == 0) for code, arm in enumerate(ARMS) if code},
-        "EOpp_against_EOdds": compared(arms == 1, arms == 2),
-        "control_against_control": compared((arms == 0) & (halves == 1), (arms == 0) & (halves == 0)),
-        "in_all": {
-            arm: {
-                what: lift(
-                    totals[at : at + 2, (arms == code) & visited].sum(axis=0),
-                    totals[at : at + 2, (arms == 0) & visited].sum(axis=0),
-                )
-                for what, at in (("sent", 0), ("accepted", 2))
-            }
-            for code, arm in enumerate(ARMS)
-            if code
-        },
-        "unfairness": {arm: _unfairness(scored[code]) for code, arm in enumerate(ARMS)},
-    }
-
-
-def _unfairness(shown: list[Shown]) -> dict[str, float]:
-    fair, group, sent, merit = (
-        np.concatenate([getattr(part, name).ravel() for part in shown])
-        for name in ("fair", "group", "sent", "merit")
-    )
-    found, _ = group_distances(
-        fair, group, {"observed": sent.astype(np.int64), "merit": merit.astype(np.int64)}
-    )
-    return {key: float(f"{value:.6g}") for key, value in found.items()}
-
-
-def lift(treated: Floats, control: Floats) -> dict[str, Any]:
-    """Return the relative change of a mean per member, by the delta method; members are the units.
-
-    >>> lift(np.array([2.0, 4.0]), np.array([2.0, 4.0]))["lift"]
-    0.0
-    """
-    means = float(treated.mean()), float(control.mean())
-    errors = [float(part.var(ddof=1)) / part.size for part in (treated, control)]
-    ratio = means[0] / means[1]
-    error = math.sqrt(errors[0] / means[1] ** 2 + ratio**2 * errors[1] / means[1] ** 2)
-    p_value = math.erfc(abs(ratio - 1.0) / error / math.sqrt(2.0)) if error > 0 else float("nan")
-    return {
-        "lift": float(f"{ratio - 1.0:.8g}"),
-        "standard_error": float(f"{error:.4g}"),
-        "p_value": float(f"{p_value:.4g}"),
-    }

@@ -1,0 +1,90 @@
+"""Forecast what a model will do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from evenodds.cli.console import print_json, progress
+from evenodds.cli.options import column_options, open_log, parse_bias, take_columns
+
+
+@click.command("forecast")
+@click.argument("model", type=click.Path())
+@click.argument("logs", nargs=-1, required=True)
+@click.option(
+    "--position-bias",
+    show_default="the model's",
+    help="A method to estimate it on this log, or the weights themselves, as 1,0.63,0.5,...",
+)
+@click.option(
+    "--max-cut-off",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Share of lists that may lack positions.",
+)
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of the intervals."
+)
+@click.option(
+    "--key",
+    multiple=True,
+    show_default="query and item, else the row number",
+    help="Column that makes a random draw repeat itself; several make one key.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of draws by row number.")
+@column_options
+@click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
+@click.pass_context
+def forecast_command(
+    ctx: click.Context,
+    /,
+    model: str,
+    logs: tuple[str, ...],
+    position_bias: str | None,
+    max_cut_off: float,
+    confidence: float,
+    key: tuple[str, ...],
+    seed: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Forecast what MODEL will do to each group's positives, by re-ranking the lists in LOGS.
+
+    LOGS need their query and position columns, and every row that was shown: lists that were cut off
+    or thinned out cannot be re-ranked. Column names default to those that MODEL was fitted on.
+
+    \b
+      evenodds forecast model.json log.parquet
+    """
+    from evenodds.forecast import forecast
+    from evenodds.reranker import load
+
+    fitted = load(model)
+    log = open_log(logs, _columns(ctx, fitted.fitted_on_["roles"], take_columns(options)))
+    with progress("re-ranking", None if log.rows is None else 2 * log.rows) as tick:
+        result = forecast(
+            fitted,
+            log,
+            keys=key,
+            seed=seed,
+            position_bias=None if position_bias is None else parse_bias(position_bias),
+            max_cut_off=max_cut_off,
+            confidence=confidence,
+            progress=tick,
+        )
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        click.echo(str(result))
+
+
+def _columns(ctx: click.Context, fitted: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what the command does not name from the model."""
+    for role in ("score", "group", "label", "position", "query", "item", "weight"):
+        if ctx.get_parameter_source(role) is ParameterSource.DEFAULT and role in fitted:
+            columns[role] = fitted[role]
+    return {**columns, "swap": None, "outcomes": fitted.get("outcomes", 1)}
