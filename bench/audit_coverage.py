@@ -2,6 +2,7 @@
 
 python bench/audit_coverage.py                     # the table, about two minutes
 python bench/audit_coverage.py --replicates 40     # a look
+python bench/audit_coverage.py --time              # how long an audit takes
 
 Queries differ: each has its own share of group b and its own readiness to click, so that its rows hang
 together, and intervals that take rows as independent are too narrow. The truth is known: scores are
@@ -15,10 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +96,7 @@ class Truth:
     figures: dict[str, float]
 
 
+@cache
 def truth_of(world: World) -> Truth:
     """Integrate what has a formula, and average over many lists what has none."""
     middle = (POINTS[1:] + POINTS[:-1]) / 2
@@ -250,6 +256,26 @@ def show(title: str, tested: dict[str, Tested], note: str = "") -> None:
         print(note)
 
 
+def timing(rounds: int = 7) -> None:
+    """Time the audit of a tally of 5 million rows against reading the tally and fitting on it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "5m.tally")
+        eo.tally(eo.simulate(100_000)).save(path)
+        found: list[tuple[float, float, float]] = []
+        for _ in range(rounds):
+            marks = [time.perf_counter()]
+            model = eo.EqualOpportunity().fit(eo.Tally.load(path))
+            marks.append(time.perf_counter())
+            eo.audit(eo.Tally.load(path))
+            marks.append(time.perf_counter())
+            eo.audit(eo.Tally.load(path), model)
+            marks.append(time.perf_counter())
+            found.append((marks[1] - marks[0], marks[2] - marks[1], marks[3] - marks[2]))
+    fit, bare, after = (statistics.median(column) for column in zip(*found, strict=True))
+    print(f"5 million rows: read tally and fit {fit:.2f} s; read and audit / that (limit 3):")
+    print(f"  as logged {bare / fit:.2f}; with the model, read from elsewhere {after / fit:.2f}")
+
+
 def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(
@@ -259,8 +285,12 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=4_000)
     parser.add_argument("--only", help="run the studies whose title holds this")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--time", action="store_true", help="only time an audit of 5 million rows")
     options = parser.parse_args()
     warnings.simplefilter("ignore", eo.EvenoddsWarning)
+    if options.time:
+        timing()
+        return
     differ, alike = World("differ"), World("alike", shift=0.0, gain=0.0)
     studies: list[tuple[str, dict[str, Any]]] = [
         ("groups differ", {"world": differ}),

@@ -20,7 +20,9 @@ def log():
     table = draw(rng, 150, lengths=(1, 12))
     shuffled = table.take(rng.permutation(table.num_rows))
     extra = pa.array([f"row {i}" if i % 3 else None for i in range(table.num_rows)])
-    return shuffled.append_column("note", extra).append_column("item", pa.array(rng.permutation(table.num_rows)))
+    return shuffled.append_column("note", extra).append_column(
+        "item", pa.array(rng.permutation(table.num_rows))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +60,14 @@ def test_fair_positions_rank_each_query(model, log, tmp_path):
 
 def test_ties_stand_in_the_order_of_the_log(model, tmp_path):
     """Rows of equal fair score keep the order in which the log has them."""
-    table = pa.table({
-        "query": [2, 1, 2, 1, 2, 1],
-        "score": [0.4, 0.4, 0.4, 0.4, 0.9, 0.4],
-        "group": ["a"] * 6,
-        "label": [0] * 6,
-    })
+    table = pa.table(
+        {
+            "query": [2, 1, 2, 1, 2, 1],
+            "score": [0.4, 0.4, 0.4, 0.4, 0.9, 0.4],
+            "group": ["a"] * 6,
+            "label": [0] * 6,
+        }
+    )
     assert applied(model, table, tmp_path / "f.parquet")["fair_position"].to_pylist() == [2, 1, 3, 2, 1, 3]
 
 
@@ -134,7 +138,11 @@ def test_draws_are_keyed_by_query_and_item(tied, tmp_path):
 def test_null_groups_are_served(model, log, tmp_path):
     """Rows without a group are transformed by the model's policy; none is dropped."""
     groups = [None if i % 5 == 0 else name for i, name in enumerate(log["group"].to_pylist())]
-    found = applied(model, log.set_column(log.column_names.index("group"), "group", pa.array(groups)), tmp_path / "f.parquet")
+    found = applied(
+        model,
+        log.set_column(log.column_names.index("group"), "group", pa.array(groups)),
+        tmp_path / "f.parquet",
+    )
     assert found.num_rows == log.num_rows
     assert found["fair_score"].to_pylist() == model.transform(log["score"], groups).tolist()
 
@@ -156,8 +164,16 @@ def spoilt(log, column, value):
     ("make", "settings", "message"),
     [
         (lambda log: log.slice(0, 0), {}, "the log is empty"),
-        (lambda log: spoilt(log, "score", float("nan")), {}, "NaN or infinite score in column 'score', first at row 17"),
-        (lambda log: spoilt(log, "score", None), {}, "null, NaN or infinite score in column 'score', first at row 17"),
+        (
+            lambda log: spoilt(log, "score", float("nan")),
+            {},
+            "NaN or infinite score in column 'score', first at row 17",
+        ),
+        (
+            lambda log: spoilt(log, "score", None),
+            {},
+            "null, NaN or infinite score in column 'score', first at row 17",
+        ),
         (lambda log: spoilt(log, "query", None), {}, "null in column 'query'"),
         (lambda log: log, {"keys": ["itm"]}, "no column 'itm' for key, did you mean 'item'"),
         (lambda log: log.rename_columns({"note": "fair_score"}), {}, "has a column 'fair_score' already"),

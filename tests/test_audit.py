@@ -26,7 +26,9 @@ def columns(log):
 @pytest.mark.parametrize("label", [0, 1])
 def test_observed_distances_are_the_oracles(log, columns, label):
     """Given observed labels, the distance is KS between the groups' raw scores."""
-    parts = [columns["score"][(columns["group"] == name) & (columns["label"] == label)].tolist() for name in "ab"]
+    parts = [
+        columns["score"][(columns["group"] == name) & (columns["label"] == label)].tolist() for name in "ab"
+    ]
     found = eo.audit(log).unfairness(label, kind="observed")
     assert found == pytest.approx(fairness.ks(*parts), abs=1e-9)
 
@@ -65,7 +67,9 @@ def test_half_way_is_measured_half_way(log, columns):
     fair = model.transform(columns["score"], columns["group"])
     for label in (0, 1):
         parts = [fair[(columns["group"] == name) & (columns["label"] == label)].tolist() for name in "ab"]
-        assert eo.audit(log, model).unfairness(label, after=True) == pytest.approx(fairness.ks(*parts), abs=0.01)
+        assert eo.audit(log, model).unfairness(label, after=True) == pytest.approx(
+            fairness.ks(*parts), abs=0.01
+        )
 
 
 def test_ties_are_measured_as_they_are_drawn(tied):

@@ -24,12 +24,17 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     assert listing(tmp_path) == ["out.txt"]
 
 
+def fail_half_way(target, error, **settings):
+    with written_aside(target, **settings) as aside:
+        aside.write_text("half")
+        raise error
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_failure_leaves_nothing(tmp_path, error):
     """When the block fails, for whatever reason, neither a target nor a part of it is left."""
-    with pytest.raises(error), written_aside(tmp_path / "out.txt") as aside:
-        aside.write_text("half")
-        raise error
+    with pytest.raises(error):
+        fail_half_way(tmp_path / "out.txt", error)
     assert listing(tmp_path) == []
 
 
@@ -37,20 +42,16 @@ def test_a_failure_keeps_the_old_file(tmp_path):
     """When overwriting fails the old file is as it was."""
     target = tmp_path / "out.txt"
     target.write_text("old")
-    with pytest.raises(ValueError, match="stop"), written_aside(target, overwrite=True) as aside:
-        aside.write_text("new")
-        raise ValueError("stop")
+    with pytest.raises(ValueError, match="stop"):
+        fail_half_way(target, ValueError("stop"), overwrite=True)
     assert target.read_text() == "old"
     assert listing(tmp_path) == ["out.txt"]
 
 
 def test_trouble_with_the_disk_is_one_clear_line(tmp_path):
     """An OSError while writing becomes an OutputError that names the target."""
-    with (
-        pytest.raises(eo.OutputError, match=r"cannot write .*out.txt: No space left"),
-        written_aside(tmp_path / "out.txt"),
-    ):
-        raise OSError(28, "No space left on device")
+    with pytest.raises(eo.OutputError, match=r"cannot write .*out.txt: No space left"):
+        fail_half_way(tmp_path / "out.txt", OSError(28, "No space left on device"))
     assert listing(tmp_path) == []
 
 

@@ -44,7 +44,9 @@ def test_names_are_found_in_any_container(index, shape, times):
 
 @pytest.mark.parametrize("times", [1, 1_000], ids=["few", "many"])
 @pytest.mark.parametrize(
-    "missing", [None, float("nan"), np.nan, pd.NA, "", "unseen", 8, 7.5], ids=["None", "nan", "NaN", "NA", "empty", "unseen", "8", "7.5"]
+    "missing",
+    [None, float("nan"), np.nan, pd.NA, "", "unseen", 8, 7.5],
+    ids=["None", "nan", "NaN", "NA", "empty", "unseen", "8", "7.5"],
 )
 def test_null_and_unseen_groups_get_the_last_code(index, missing, times):
     """None, NaN, NA, empty text and unseen values get the code past the known ones."""
@@ -80,7 +82,11 @@ def test_two_columns_are_crossed():
     assert index.name(3) == "unknown"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["f", "m", "x", None]), st.sampled_from([1, 2, True, None])), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["f", "m", "x", None]), st.sampled_from([1, 2, True, None])), min_size=1
+    )
+)
 def test_crossed_codes_do_not_depend_on_the_batch(pairs):
     """Each pair gets the code that it gets alone."""
     index = GroupIndex([("f", "1"), ("m", "1"), ("m", "2"), ("f", "true")], ["sex", "age"])
@@ -133,6 +139,8 @@ def test_crossed_groups_need_a_tuple_of_columns():
 def test_an_unknown_group_is_named_with_its_place(index):
     """check_known names the first unknown value, how many there are, where, and what is known."""
     groups = ["a", "b", "zzz", None]
-    with pytest.raises(eo.UnknownGroupError, match=r"unknown group 'zzz' for 2 of 4 items, first at 2; known: a, b, ß, 7"):
+    with pytest.raises(
+        eo.UnknownGroupError, match=r"unknown group 'zzz' for 2 of 4 items, first at 2; known: a, b, ß, 7"
+    ):
         index.check_known(index.codes(groups, 4), groups)
     index.check_known(index.codes(["a"], 1), ["a"])

@@ -55,7 +55,9 @@ def test_few_and_many_scores_take_the_same_values():
     scores = np.concatenate((rng.uniform(-0.1, 1.1, 5_000), maps.edges))
     which = rng.integers(0, 2, scores.size) * maps.stride
     whole = maps(scores, which)
-    parts = [maps(scores[start : start + 100], which[start : start + 100]) for start in range(0, scores.size, 100)]
+    parts = [
+        maps(scores[start : start + 100], which[start : start + 100]) for start in range(0, scores.size, 100)
+    ]
     assert (np.concatenate(parts) == whole).all()
 
 
@@ -83,7 +85,9 @@ def test_cubic_is_fritsch_and_carlsons():
     cdf = ((1 - np.cos(np.pi * (edges - edges[0]) / (edges[-1] - edges[0]))) / 2)[None, :]
     maps = CdfMaps(grid, float(edges[0]), float(edges[-1]), cdf, "cubic")
     scores = np.linspace(edges[1], edges[-2], 5_000)
-    assert maps(scores, rows(maps, 0, scores.size)) == pytest.approx(PchipInterpolator(edges, cdf[0])(scores), abs=1e-12)
+    assert maps(scores, rows(maps, 0, scores.size)) == pytest.approx(
+        PchipInterpolator(edges, cdf[0])(scores), abs=1e-12
+    )
 
 
 def test_cubic_is_nearer_to_a_smooth_function_than_linear():
@@ -93,7 +97,10 @@ def test_cubic_is_nearer_to_a_smooth_function_than_linear():
     function = lambda x: x * x * (3 - 2 * x)  # noqa: E731
     scores = np.linspace(0.05, 0.95, 2_000)
     errors = [
-        np.abs(CdfMaps(grid, 0.0, 1.0, function(edges)[None], kind)(scores, np.zeros(2_000, int)) - function(scores))
+        np.abs(
+            CdfMaps(grid, 0.0, 1.0, function(edges)[None], kind)(scores, np.zeros(2_000, int))
+            - function(scores)
+        )
         for kind in ("linear", "cubic")
     ]
     assert errors[1].max() < errors[0].max() / 3
@@ -108,7 +115,12 @@ def test_the_way_back_interpolates_between_even_points():
 def test_quantiles_step_over_empty_cells():
     """Cells without mass take no part in the quantile function, and ends are met."""
     edges = np.array([0.0, 1.0, 2.0, 3.0])
-    found = quantile_function(edges, np.zeros(3, bool), np.array([1.0, 0.0, 3.0]), np.array([0, 0.125, 0.2499999, 0.2500001, 0.625, 1]))
+    found = quantile_function(
+        edges,
+        np.zeros(3, bool),
+        np.array([1.0, 0.0, 3.0]),
+        np.array([0, 0.125, 0.2499999, 0.2500001, 0.625, 1]),
+    )
     assert found == pytest.approx([0.0, 0.5, 1.0, 2.0, 2.5, 3.0], abs=1e-5)
 
 

@@ -52,7 +52,7 @@ def oracle(columns):
     """Transform by the paper's formula, with loops, on raw rows."""
     names = ("score", "group", "label", "position")
     scores, groups, labels, positions = (columns[name].tolist() for name in names)
-    w = {j: weight for j, weight in enumerate(decay(10), start=1)}
+    w = dict(enumerate(decay(10), start=1))
     by_unit = fairness.unit_scores(scores, groups, labels, positions, w)
     return np.array(by_unit), np.array(fairness.original_scale(by_unit, scores))
 
@@ -134,12 +134,17 @@ def test_alpha_is_linear(counts, columns, scale):
     whole = eo.EqualOpportunity(scale=scale).fit(counts).transform(scores, groups)
     for alpha in (0.25, 0.8):
         model = eo.EqualOpportunity(scale=scale, alpha=alpha).fit(counts)
-        assert model.transform(scores, groups) == pytest.approx(alpha * whole + (1 - alpha) * scores, abs=1e-14)
+        assert model.transform(scores, groups) == pytest.approx(
+            alpha * whole + (1 - alpha) * scores, abs=1e-14
+        )
 
 
 def test_alpha_trades_unfairness(counts):
     """The unfairness that is left falls as alpha rises."""
-    left = [eo.EqualOpportunity(alpha=alpha).fit(counts).diagnostics_["unfairness"]["after"] for alpha in (0, 0.5, 1)]
+    left = [
+        eo.EqualOpportunity(alpha=alpha).fit(counts).diagnostics_["unfairness"]["after"]
+        for alpha in (0, 0.5, 1)
+    ]
     assert left[0] > left[1] > left[2]
     assert left[2] < 1e-4
 
@@ -166,7 +171,9 @@ def test_cubic_and_linear_agree_between_many_points(counts, columns):
     scores, groups = columns["score"], columns["group"]
     for points, most, least in ((10_000, 1e-2, 0.0), (20, 0.1, 1e-3)):
         linear, cubic = (
-            eo.EqualOpportunity(scale="unit", points=points, interpolation=kind).fit(counts).transform(scores, groups)
+            eo.EqualOpportunity(scale="unit", points=points, interpolation=kind)
+            .fit(counts)
+            .transform(scores, groups)
             for kind in ("linear", "cubic")
         )
         assert least <= np.abs(linear - cubic).max() < most
@@ -206,7 +213,11 @@ def test_ten_tied_scores_end_fair_among_positives(tied, scale):
 def test_draws_follow_the_distributional_transform(tied):
     """On the unit scale an atom's fair score is F(s-) + u (F(s) - F(s-)), with u the key's own number."""
     model = eo.EqualOpportunity(scale="unit").fit(tied)
-    group, label, score = np.array(tied["group"].to_pylist()), tied["label"].to_numpy(), tied["score"].to_numpy()
+    group, label, score = (
+        np.array(tied["group"].to_pylist()),
+        tied["label"].to_numpy(),
+        tied["score"].to_numpy(),
+    )
     own = score[(group == "a") & (label == 1)]
     below, at = (own < 0.5).mean(), (own <= 0.5).mean()
     keys = np.arange(1_000)
@@ -259,7 +270,9 @@ def test_keys_do_not_touch_scores_beside_an_atom():
     scores = np.where(rng.random(6_000) < 0.3, 0.5, rng.random(6_000))
     table = {"score": scores, "group": ["a", "b"] * 3_000, "label": (rng.random(6_000) < scores).astype(int)}
     model = eo.EqualOpportunity().fit(pa.table(table))
-    one, two = (model.transform(scores, table["group"], keys=np.arange(6_000) + shift) for shift in (0, 9_999))
+    one, two = (
+        model.transform(scores, table["group"], keys=np.arange(6_000) + shift) for shift in (0, 9_999)
+    )
     assert (one == two)[scores != 0.5].all()
     assert (one != two)[scores == 0.5].mean() > 0.99
     assert np.ptp(one[scores == 0.5]) < 0.05  # the share of the atom differs a little between the groups
@@ -270,7 +283,9 @@ def test_keys_do_not_touch_scores_beside_an_atom():
 def test_compas_scores_end_fair(column):
     """COMPAS deciles: 0.22 between the races before; after, hardly anything in any group large enough."""
     table = pc.read_csv(COMPAS)
-    score, label, names = (table[name].to_numpy(zero_copy_only=False) for name in ("decile_score", "two_year_recid", column))
+    score, label, names = (
+        table[name].to_numpy(zero_copy_only=False) for name in ("decile_score", "two_year_recid", column)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eo.SmallGroupWarning)  # a few Asians and Native Americans
         model = eo.EqualOpportunity().fit(table, score="decile_score", label="two_year_recid", group=column)

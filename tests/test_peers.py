@@ -16,8 +16,13 @@ def test_tied_quantiles_make_no_nan_on_the_original_scale():
     """Scores with long runs of ties go back to the original scale without a single NaN."""
     rng = np.random.default_rng(0)
     score = np.where(rng.random(50_000) < 0.6, np.round(rng.random(50_000), 1), rng.random(50_000))
-    table = pa.table({"score": score, "group": np.array(["a", "b"])[rng.integers(0, 2, 50_000)],
-                      "label": (rng.random(50_000) < score).astype(int)})
+    table = pa.table(
+        {
+            "score": score,
+            "group": np.array(["a", "b"])[rng.integers(0, 2, 50_000)],
+            "label": (rng.random(50_000) < score).astype(int),
+        }
+    )
     for cells in (10_000, 50):
         model = eo.EqualOpportunity().fit(eo.tally(table, cells=cells))
         fair = model.transform(score, table["group"], keys=np.arange(50_000))
@@ -101,7 +106,9 @@ def test_rows_of_unlisted_groups_are_kept(fitted):
 def test_weights_have_an_effect():
     """Row weights reach the position bias, the maps and the audit: leaving them out changes each."""
     log = draw(np.random.default_rng(3), 3_000)
-    weight = np.where(log["position"].to_numpy() > 5, 4.0, 1.0) * np.where(log["score"].to_numpy() > 0.5, 3.0, 1.0)
+    weight = np.where(log["position"].to_numpy() > 5, 4.0, 1.0) * np.where(
+        log["score"].to_numpy() > 0.5, 3.0, 1.0
+    )
     weight *= np.where(log["label"].to_numpy() == 1, 1.0, 2.0)
     heard = log.append_column("weight", [weight])
     found = []
@@ -110,7 +117,13 @@ def test_weights_have_an_effect():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", eo.HomogeneityWarning)
             model = eo.EqualOpportunity().fit(counts)
-            found.append((model.position_bias_.weights, model.transform([0.3, 0.6], ["a", "b"]), eo.audit(counts).unfairness(0)))
+            found.append(
+                (
+                    model.position_bias_.weights,
+                    model.transform([0.3, 0.6], ["a", "b"]),
+                    eo.audit(counts).unfairness(0),
+                )
+            )
     for with_weights, without in zip(*found, strict=True):
         assert not np.allclose(with_weights, without, rtol=1e-3)
 

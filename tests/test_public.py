@@ -48,6 +48,21 @@ def test_a_model_is_served_without_arrow():
     assert json.loads(out.stdout) == []
 
 
+def test_a_model_of_either_criterion_loads_in_a_fresh_process(tmp_path, mixed):
+    """Loading finds the class of the model by the file alone, though it is imported on demand."""
+    counts = eo.tally(mixed, cells=20)
+    settings = {"min_positives": 5, "position_bias": "none"}
+    for model in (eo.EqualOpportunity(**settings), eo.EqualizedOdds(bins=3, **settings)):
+        model.fit(counts).save(tmp_path / f"{type(model).__name__}.json")
+    code = (
+        "import sys, evenodds; print([type(evenodds.load(path)).__name__ for path in sys.argv[1:]],"
+        " evenodds.EqualizedOdds.__name__, hasattr(evenodds, 'EqualisedOdds'))"
+    )
+    paths = sorted(tmp_path.iterdir())
+    out = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
+    assert out.stdout == "['EqualOpportunity', 'EqualizedOdds'] EqualizedOdds False\n"
+
+
 def test_errors_are_one_tree():
     """Every error is an EvenoddsError, every warning an EvenoddsWarning; settings errors are ValueErrors too."""
     for name in eo.__all__:

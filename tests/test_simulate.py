@@ -44,7 +44,10 @@ def test_the_same_seed_gives_the_same_log():
 
 def test_the_log_is_a_ranking(simulated):
     """Each query has 50 distinct items, in descending order of score, at positions 1 to 50."""
-    columns = {name: simulated[name].to_numpy(zero_copy_only=False).reshape(-1, 50) for name in simulated.column_names}
+    columns = {
+        name: simulated[name].to_numpy(zero_copy_only=False).reshape(-1, 50)
+        for name in simulated.column_names
+    }
     assert (columns["query"] == np.arange(4_000)[:, None]).all()
     assert (columns["position"] == np.arange(1, 51)).all()
     assert (np.diff(columns["score"], axis=1) <= 0).all()
@@ -82,7 +85,9 @@ def test_batches_are_the_log():
 
     batches = list(simulate_batches(20_050, seed=5, list_length=2, population_size=100))
     assert [batch.num_rows for batch in batches] == [40_000, 100]
-    assert pa.Table.from_batches(batches).equals(eo.simulate(20_050, seed=5, list_length=2, population_size=100))
+    assert pa.Table.from_batches(batches).equals(
+        eo.simulate(20_050, seed=5, list_length=2, population_size=100)
+    )
     assert batches[1]["query"].to_pylist()[:2] == [20_000, 20_000]
 
 

@@ -174,7 +174,7 @@ def test_what_cannot_be_read_is_named(tmp_path, folder):
 def test_all_missing_files_are_named_together(tmp_path):
     """Several missing files are reported in one error."""
     with pytest.raises(
-        eo.LogError, match="2 problems in the log: no such file: .*a.parquet; no such file: .*b.csv"
+        eo.LogError, match=r"2 problems in the log: no such file: .*a.parquet; no such file: .*b.csv"
     ):
         eo.Log([tmp_path / "a.parquet", tmp_path / "b.csv"])
 

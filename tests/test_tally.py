@@ -19,9 +19,7 @@ def whole(mixed):
 def parts_of(table, cuts, whole):
     """Cut a table at row numbers and count every part that holds rows, on the cells of the whole."""
     bounds = [0, *sorted(cuts), table.num_rows]
-    slices = [
-        table.slice(low, high - low) for low, high in pairwise(bounds) if high > low
-    ]
+    slices = [table.slice(low, high - low) for low, high in pairwise(bounds) if high > low]
     return [eo.tally(part, grid=whole, weight=whole.roles.weight) for part in slices]
 
 

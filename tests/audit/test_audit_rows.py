@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracles import audit_rows as slow
 
 import evenodds as eo
 from evenodds.keys import fold_of
+from oracles import audit_rows as slow
 
 W = [1.0, 0.7, 0.5, 0.4]
 
@@ -52,7 +52,9 @@ def test_distances_are_those_of_the_rows(audit, rows, w):
     """KS and Wasserstein-1 of every pair, label and kind are those of the definition."""
     assert len(audit.distances) == 3 * 2 * 2
     for found in audit.distances:
-        one, other = (slow.distribution(slow.of(rows, name), found.label, found.kind, w) for name in found.groups)
+        one, other = (
+            slow.distribution(slow.of(rows, name), found.label, found.kind, w) for name in found.groups
+        )
         assert found.before == pytest.approx(slow.ks(one, other), abs=1e-12)
         assert found.logged.wasserstein.value == pytest.approx(slow.wasserstein(one, other), abs=1e-12)
 
@@ -111,7 +113,9 @@ def test_figures_after_a_model_are_those_of_its_fair_scores(log):
     rows = finer.set_column(3, "score", pa.array(fair)).to_pylist()
     w = dict.fromkeys(range(1, 5), 1.0)
     for found in audit.distances:
-        one, other = (slow.distribution(slow.of(rows, name), found.label, "observed", w) for name in found.groups)
+        one, other = (
+            slow.distribution(slow.of(rows, name), found.label, "observed", w) for name in found.groups
+        )
         assert found.after == pytest.approx(slow.ks(one, other), abs=0.02)
         assert found.fair.wasserstein.value == pytest.approx(slow.wasserstein(one, other), abs=0.01)
     for found in audit.auc:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 import evenodds as eo
 from evenodds.cli import COMMANDS, main
+from evenodds.simulate import outcome_on_fresh_lists
 from oracles import fairness
 
 ISSUE_2 = ("demo", "simulate", "tally", "merge", "fit", "audit", "apply")
@@ -107,7 +109,9 @@ def test_version(run):
 
 def test_simulate_writes_the_simulated_log(run, tmp_path):
     """Simulate writes what eo.simulate returns for the same numbers, list lengths as a range too."""
-    out = done(run("simulate", "-o", tmp_path / "s.parquet", "--queries", 40, "--list-length", "3:6", "--seed", 4))
+    out = done(
+        run("simulate", "-o", tmp_path / "s.parquet", "--queries", 40, "--list-length", "3:6", "--seed", 4)
+    )
     table = pq.read_table(tmp_path / "s.parquet")
     assert table.equals(eo.simulate(40, seed=4, list_length=(3, 6)))
     assert f"{table.num_rows} rows, 40 queries" in out
@@ -154,7 +158,19 @@ def test_column_options(run, tmp_path):
     table = table.append_column("h", [np.arange(table.num_rows) % 2])
     pq.write_table(table, tmp_path / "named.parquet")
     columns = ["--score", "s", "--group", "g", "--group", "h", "--label", "l", "--position", "p"]
-    done(run("tally", tmp_path / "named.parquet", "-o", tmp_path / "t.tally", *columns, "--cells", 20, "--depth", 9))
+    done(
+        run(
+            "tally",
+            tmp_path / "named.parquet",
+            "-o",
+            tmp_path / "t.tally",
+            *columns,
+            "--cells",
+            20,
+            "--depth",
+            9,
+        )
+    )
     counted = eo.Tally.load(tmp_path / "t.tally")
     assert counted.groups[0] == ("A", "0")
     assert counted.folds is None
@@ -170,14 +186,21 @@ def test_fit_writes_the_model(run, tmp_path, folder):
     """Fit writes the model that Python fits on the same tally, and says what it found."""
     out = done(run("fit", "day.tally", "-o", tmp_path / "m.json"))
     assert (tmp_path / "m.json").read_bytes() == (folder / "model.json").read_bytes()
-    for part in ("group A: ", "group B: ", "position bias (joint): 1.00 at position 1", "unfairness among positives: 0."):
+    for part in (
+        "group A: ",
+        "group B: ",
+        "position bias (joint): 1.00 at position 1",
+        "unfairness among positives: 0.",
+    ):
         assert part in out
 
 
 def test_fit_takes_logs_and_tallies_together(run, tmp_path):
     """Logs are counted on the cells of the tallies beside them and added up."""
     done(run("tally", "head.parquet", "-o", tmp_path / "a.tally", "--cells", 500))
-    done(run("fit", tmp_path / "a.tally", "tail.parquet", "-o", tmp_path / "m.json", "--position-bias", "none"))
+    done(
+        run("fit", tmp_path / "a.tally", "tail.parquet", "-o", tmp_path / "m.json", "--position-bias", "none")
+    )
     assert eo.load(tmp_path / "m.json").fitted_on_["rows"] == 20_000
 
 
@@ -197,7 +220,8 @@ def test_fit_as_json(run, tmp_path):
     """With --json the diagnostics and the position bias are JSON."""
     body = json.loads(done(run("fit", "day.tally", "-o", tmp_path / "m.json", "--json")))
     assert body["criterion"] == "opportunity"
-    assert body["diagnostics"]["unfairness"]["before"] > 0.4 > 0.01 > body["diagnostics"]["unfairness"]["after"]
+    assert body["diagnostics"]["unfairness"]["before"] > 0.4
+    assert body["diagnostics"]["unfairness"]["after"] < 0.01
     assert body["position_bias"]["positions"][:2] == [1, 2]
 
 
@@ -226,12 +250,13 @@ def test_audit_prints_a_table_or_json(run):
 
 def test_audit_fails_above_its_threshold(run):
     """Unfairness above --fail-above exits with 1 and says so; below it, or with a good model, with 0."""
-    code, out, err = run("audit", "day.tally", "--fail-above", 0.1)
+    code, out, err = run("audit", "day.tally", "--fail-above", 0.4)
     assert code == 1
     assert "positive (merit)" in out
-    assert "0.1" in err
+    assert "0.4" in err
+    assert err.count("\n") == 1
     assert run("audit", "day.tally", "--fail-above", 0.9)[0] == 0
-    assert run("audit", "day.tally", "--model", "model.json", "--fail-above", 0.1)[0] == 0
+    assert run("audit", "day.tally", "--model", "model.json", "--fail-above", 0.4)[0] == 0
 
 
 def test_an_audit_that_measured_nothing_does_not_pass(run, tmp_path):
@@ -239,7 +264,16 @@ def test_an_audit_that_measured_nothing_does_not_pass(run, tmp_path):
     table = pq.read_table("log.parquet")
     label = np.where(np.array(table["group"].to_pylist()) == "A", 0, table["label"].to_numpy())
     pq.write_table(table.set_column(5, "label", [label]), tmp_path / "one.parquet")
-    arguments = ("audit", tmp_path / "one.parquet", "--fail-above", 0.5, "--position-bias", "none", "--cells", 50)
+    arguments = (
+        "audit",
+        tmp_path / "one.parquet",
+        "--fail-above",
+        0.5,
+        "--position-bias",
+        "none",
+        "--cells",
+        50,
+    )
     refused(run(*arguments), "fewer than two groups have positives")
 
 
@@ -255,7 +289,9 @@ def test_apply_adds_two_columns(run, tmp_path, simulated):
     assert "1,500 rows with fair_score and fair_position" in out
     fair = pq.read_table(tmp_path / "fair.parquet")
     assert fair.select(log.column_names).equals(log)
-    assert fair["fair_score"].to_pylist() == eo.load("model.json").transform(log["score"], log["group"]).tolist()
+    assert (
+        fair["fair_score"].to_pylist() == eo.load("model.json").transform(log["score"], log["group"]).tolist()
+    )
     pairs = list(zip(log["query"].to_pylist(), fair["fair_score"].to_pylist(), strict=True))
     assert fair["fair_position"].to_pylist() == fairness.ranks(pairs)
 
@@ -278,7 +314,10 @@ def test_apply_takes_the_models_column_names(run, tmp_path):
     done(run("fit", tmp_path / "named.parquet", "-o", tmp_path / "m.json", *columns, "--cells", 300))
     done(run("apply", tmp_path / "m.json", tmp_path / "named.parquet", "-o", tmp_path / "f.parquet"))
     assert "fair_position" in pq.read_schema(tmp_path / "f.parquet").names
-    refused(run("apply", tmp_path / "m.json", "log.parquet", "-o", tmp_path / "g.parquet"), "no column 's' for score")
+    refused(
+        run("apply", tmp_path / "m.json", "log.parquet", "-o", tmp_path / "g.parquet"),
+        "no column 's' for score",
+    )
     options = ["--score", "score", "--group", "group", "--query", "query"]
     done(run("apply", tmp_path / "m.json", "log.parquet", "-o", tmp_path / "g.parquet", *options))
 
@@ -292,7 +331,13 @@ def test_apply_draws_by_key(run, tmp_path, tied):
     pq.write_table(log.take(order), tmp_path / "b.parquet")
     fair = {}
     for name in "ab":
-        arguments = ["apply", tmp_path / "m.json", tmp_path / f"{name}.parquet", "-o", tmp_path / f"f{name}.parquet"]
+        arguments = [
+            "apply",
+            tmp_path / "m.json",
+            tmp_path / f"{name}.parquet",
+            "-o",
+            tmp_path / f"f{name}.parquet",
+        ]
         done(run(*arguments, "--key", "item"))
         fair[name] = pq.read_table(tmp_path / f"f{name}.parquet")["fair_score"].to_numpy()
     assert (fair["b"] == fair["a"][order]).all()
@@ -300,8 +345,10 @@ def test_apply_draws_by_key(run, tmp_path, tied):
     assert (fair["a"] == expected).all()
 
 
-def test_demo_runs_the_whole_story(run, tmp_path):
+def test_demo_runs_the_whole_story(run, tmp_path, monkeypatch):
     """Demo writes log, tally and model, and prints unfairness before and after."""
+    fewer = partial(outcome_on_fresh_lists, queries=3_000)
+    monkeypatch.setattr(sys.modules["evenodds.simulate"], "outcome_on_fresh_lists", fewer)
     out = done(run("demo", "-o", tmp_path / "demo", "--queries", 1_000))
     assert "position bias from these clicks" in out
     before, after = next(line.split()[-2:] for line in out.splitlines() if "Kolmogorov-Smirnov" in line)

@@ -28,8 +28,13 @@ def columns(**changed):
 
 def with_value(kind, place, value, size=400):
     """Return a column of `size` rows with one value of another kind."""
-    values = {"score": [0.5] * size, "label": [1, 0] * (size // 2), "group": ["a", "b"] * (size // 2),
-              "position": [1.0] * size, "weight": [1.0] * size}[kind]
+    values = {
+        "score": [0.5] * size,
+        "label": [1, 0] * (size // 2),
+        "group": ["a", "b"] * (size // 2),
+        "position": [1.0] * size,
+        "weight": [1.0] * size,
+    }[kind]
     values = list(values)
     values[place] = value
     return pa.array(values)
@@ -54,7 +59,9 @@ def folder(tmp_path_factory):
         "no-score": columns(score=None, scoer=pa.array([0.5] * 400)),
         "text-score": columns(score=pa.array(["x"] * 400)),
         "several": columns(
-            score=with_value("score", 3, float("nan")), group=with_value("group", 5, None), label=with_value("label", 9, 7)
+            score=with_value("score", 3, float("nan")),
+            group=with_value("group", 5, None),
+            label=with_value("label", 9, 7),
         ),
     }
     for name, table in logs.items():
@@ -68,7 +75,11 @@ def folder(tmp_path_factory):
     eo.tally(made / "good.parquet", cells=10).save(made / "other.tally")
     model = eo.EqualOpportunity(min_positives=10).fit(counts)
     model.save(made / "good.json")
-    for name, cut in (("cut.tally", "good.tally"), ("cut.json", "good.json"), ("cut.parquet", "good.parquet")):
+    for name, cut in (
+        ("cut.tally", "good.tally"),
+        ("cut.json", "good.json"),
+        ("cut.parquet", "good.parquet"),
+    ):
         content = (made / cut).read_bytes()
         (made / name).write_bytes(content[: len(content) * 2 // 3])
     text = (made / "good.json").read_text()

@@ -1,15 +1,15 @@
 """The audit's figures on raw rows, with loops and definitions only; rows are dictionaries."""
 
-from itertools import product
+from itertools import pairwise, product
 
 
 def of(rows, group, label=None):
-    """The rows of a group, and of a label."""
+    """Return the rows of a group, and of a label."""
     return [row for row in rows if row["group"] == group and (label is None or row["label"] == label)]
 
 
 def distribution(rows, label, kind, w):
-    """The masses of one group's label by score: {score: mass}.
+    """Return the masses of one group's label by score: {score: mass}.
 
     By merit a positive at position j counts 1 / w_j, and what it counts beyond 1 is taken from the
     negatives of its score.
@@ -23,29 +23,25 @@ def distribution(rows, label, kind, w):
 
 
 def cdf(mass, t):
-    """The share of the mass at or below t."""
+    """Return the share of the mass at or below t."""
     return sum(part for score, part in mass.items() if score <= t) / sum(mass.values())
 
 
 def ks(one, other):
-    """max over t of |F(t) - G(t)|."""
+    """Max over t of |F(t) - G(t)|."""
     return max(abs(cdf(one, t) - cdf(other, t)) for t in {**one, **other})
 
 
 def wasserstein(one, other):
-    """The integral of |F(t) - G(t)| over t."""
+    """Return the integral of |F(t) - G(t)| over t."""
     points = sorted({**one, **other})
-    return sum(
-        abs(cdf(one, low) - cdf(other, low)) * (high - low)
-        for low, high in zip(points, points[1:], strict=False)
-    )
+    return sum(abs(cdf(one, low) - cdf(other, low)) * (high - low) for low, high in pairwise(points))
 
 
 def auc(positive, negative):
     """P(score of a positive > score of a negative) + P(they tie) / 2."""
     won = sum(
-        p * n * ((s > t) + 0.5 * (s == t))
-        for (s, p), (t, n) in product(positive.items(), negative.items())
+        p * n * ((s > t) + 0.5 * (s == t)) for (s, p), (t, n) in product(positive.items(), negative.items())
     )
     return won / (sum(positive.values()) * sum(negative.values()))
 
@@ -59,7 +55,7 @@ def merit_rate(rows, w):
 
 
 def exposure(rows, w):
-    """The mean position weight."""
+    """Return the mean position weight."""
     return sum(w[row["position"]] for row in rows) / len(rows)
 
 
@@ -74,12 +70,12 @@ def share_at(rows, group, position):
 
 
 def without(rows, left_out):
-    """The rows whose query is not among `left_out`."""
+    """Return the rows whose query is not among `left_out`."""
     return [row for row in rows if row["query"] not in left_out]
 
 
 def jackknife(rows, folds, figure):
-    """The standard error of figure(rows) by leaving out one fold of queries at a time."""
+    """Return the standard error of figure(rows) by leaving out one fold of queries at a time."""
     found = [figure(without(rows, fold)) for fold in folds]
     mean = sum(found) / len(found)
     return ((len(found) - 1) / len(found) * sum((value - mean) ** 2 for value in found)) ** 0.5

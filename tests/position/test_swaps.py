@@ -49,7 +49,8 @@ def test_without_queries_errors_are_those_of_independent_rows():
     """Without a query column the standard errors are Poisson's, close to those by folds of queries."""
     log = swapped(2)
     by_fold, poisson = (
-        eo.position_bias(eo.tally(log, cells=5, swap="swap", query=query), "swaps") for query in ("query", None)
+        eo.position_bias(eo.tally(log, cells=5, swap="swap", query=query), "swaps")
+        for query in ("query", None)
     )
     assert (by_fold.weights == poisson.weights).all()
     ratio = poisson.standard_errors[1:] / by_fold.standard_errors[1:]

@@ -79,7 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     warnings.showwarning = explain_warning
     try:
-        code = cli.main(list(arguments) if arguments is not None else None, standalone_mode=False)
+        code = cli.main(
+            list(arguments) if arguments is not None else None, prog_name="evenodds", standalone_mode=False
+        )
     except EvenoddsError as error:
         one_line(str(error))
         sys.exit(2)
