@@ -1,6 +1,6 @@
 """How often the audit's 95 % intervals cover the truth: 200 logs drawn anew, each audited.
 
-python bench/audit_coverage.py                     # the table, about two minutes
+python bench/audit_coverage.py                     # the tables, about three minutes
 python bench/audit_coverage.py --replicates 40     # a look
 python bench/audit_coverage.py --time              # how long an audit takes
 

@@ -113,6 +113,7 @@ def main() -> None:
     parser.add_argument("--criterion", choices=("opportunity", "odds", "both"), default="both")
     parser.add_argument("--queries", type=int, default=3_000)
     parser.add_argument("--replicates", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="of the first replicate")
     parser.add_argument("--fresh", type=int, default=20_000)
     parser.add_argument("--other-log", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -121,7 +122,12 @@ def main() -> None:
     asked = ("opportunity", "odds") if options.criterion == "both" else (options.criterion,)
     for criterion in asked:
         result = coverage(
-            criterion, options.queries, options.replicates, options.fresh, other_log=options.other_log
+            criterion,
+            options.queries,
+            options.replicates,
+            options.fresh,
+            seed=options.seed,
+            other_log=options.other_log,
         )
         if options.json:
             print(json.dumps(result))

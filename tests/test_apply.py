@@ -132,6 +132,8 @@ def test_draws_are_keyed_by_query_and_item(tied, tmp_path):
     assert (fair(small, "named", keys=["item"]) == named).all()
     bare = small.drop_columns(["item"])
     assert (fair(bare, "seed 3", seed=3) == model.transform(scores, groups, seed=3)).all()
+    cut = pa.Table.from_batches(bare.combine_chunks().to_batches(70))
+    assert (fair(cut, "cut", seed=3) == model.transform(scores, groups, seed=3)).all()
     assert (fair(bare, "seed 4", seed=4) != fair(bare, "seed 3 again", seed=3)).any()
 
 

@@ -139,6 +139,13 @@ def test_a_model_from_a_file_gives_the_same_forecast(log, fitted, tmp_path):
     assert one.positives.relative_interval == pytest.approx(two.positives.relative_interval, rel=0.01)
 
 
+def test_a_position_bias_that_does_not_fit_the_log_is_noted(log, fitted):
+    """A log of another bias than the model's is told apart; the log of the fit raises nothing."""
+    steep = draw(np.random.default_rng(4), 6000, (5, 12), weights=decay(12) ** 3)
+    assert any("does not fit this log" in note for note in eo.forecast(fitted, steep).notes)
+    assert eo.forecast(fitted, log).notes == ()
+
+
 @pytest.mark.filterwarnings("ignore::evenodds.SmallGroupWarning")
 @pytest.mark.parametrize("criterion", ["opportunity", "odds"])
 def test_intervals_cover_the_truth_of_fresh_lists(criterion):
@@ -293,14 +300,18 @@ def test_the_command_prints_a_table_or_json(log, fitted, tmp_path, capsys):
     ]
 
 
-def test_the_command_refuses_in_one_line(log, fitted, tmp_path, capsys):
-    """A cut-off log ends the command with one line and exit code 2."""
-    pq.write_table(cut_clicked(log), tmp_path / "log.parquet")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(cut_clicked, "--max-cut-off"), (lambda t: t.drop_columns(["query"]), "no query column: a forecast")],
+)
+def test_the_command_refuses_in_one_line(log, fitted, tmp_path, capsys, change, said):
+    """A log that cannot be re-ranked ends the command with one line and exit code 2."""
+    pq.write_table(change(log), tmp_path / "log.parquet")
     fitted.save(tmp_path / "m.json")
     with pytest.raises(SystemExit) as done:
         main(["forecast", str(tmp_path / "m.json"), str(tmp_path / "log.parquet")])
     assert done.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith("evenodds: ")
-    assert said.count("\n") == 1
-    assert "--max-cut-off" in said
+    told = capsys.readouterr().err
+    assert told.startswith("evenodds: ")
+    assert told.count("\n") == 1
+    assert said in told

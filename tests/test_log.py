@@ -53,6 +53,13 @@ def test_a_missing_column_is_named_with_the_nearest_one():
     assert str(error.value).endswith("(hint: columns: score, group, label, rank)")
 
 
+def test_a_missing_column_of_two_roles_is_reported_once():
+    """Where two roles ask for the same missing column it is one problem."""
+    with pytest.raises(eo.LogError) as error:
+        eo.Log(table(), score="s", label="s")
+    assert error.value.problems == ("no column 's' for score",)
+
+
 def test_wrong_types_are_named_with_what_was_expected():
     """Columns of the wrong type are all reported, with the type found and the one expected."""
     with pytest.raises(eo.LogError) as error:

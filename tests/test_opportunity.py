@@ -166,6 +166,16 @@ def test_scores_that_differ_stay_apart(unit):
         assert (np.diff(unit.transform(scores[inside], [group] * int(inside.sum()))) > 0).all()
 
 
+def test_scores_below_all_positives_stay_in_order():
+    """Where a group has rows but no positives its map still rises, so that scores do not end up tied."""
+    score = np.random.default_rng(5).random(4_000)
+    label = (score > 0.4) & (np.arange(4_000) % 3 == 0)
+    table = pa.table({"score": score, "group": ["a", "b"] * 2_000, "label": label})
+    model = eo.EqualOpportunity(scale="unit").fit(eo.tally(table, cells=100))
+    low = np.linspace(0.01, 0.38, 30)
+    assert (np.diff(model.transform(low, ["a"] * 30)) > 0).all()
+
+
 def test_cubic_and_linear_agree_between_many_points(counts, columns):
     """With 10,000 points the interpolations differ by less than a cell's height; with 20 by more."""
     scores, groups = columns["score"], columns["group"]

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import evenodds as eo
-from worlds import decay, draw
+from worlds import draw
 
 
 @pytest.fixture(scope="module")
@@ -257,6 +257,14 @@ def test_decay_weighs_the_past_down(log, counts):
     assert (updated.transform(scores, groups) == merged.transform(scores, groups)).all()
     plain = eo.EqualOpportunity().fit(old).update(new)
     assert (updated.transform(scores, groups) != plain.transform(scores, groups)).any()
+
+
+def test_a_refitted_model_draws_anew(log, counts):
+    """The salt follows the tables: after a fit on other counts, keys draw other numbers."""
+    model = eo.EqualOpportunity().fit(counts)
+    first = model.salt_
+    assert model.fit(counts).salt_ == first
+    assert model.fit(eo.tally(log.slice(0, 4_000), grid=counts)).salt_ != first
 
 
 def test_other_cells_are_no_update(log, counts):

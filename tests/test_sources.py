@@ -110,6 +110,19 @@ def test_a_stream_that_passes_once_is_sampled_and_counted(table, whole):
         eo.tally(log, grid=whole)
 
 
+def test_an_object_that_exports_once_is_read_once(table, whole):
+    """An object of another library that hands out its stream once, as ADBC's do, is counted whole."""
+
+    class Once:
+        def __init__(self):
+            self._reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=40))
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self._reader.__arrow_c_stream__(requested_schema)
+
+    assert eo.tally(Once(), cells=12).equals(whole)
+
+
 def test_the_head_of_a_stream_is_not_lost(table, whole, monkeypatch):
     """When the sample stops before the stream ends, both what it held and what follows are counted."""
     monkeypatch.setattr("evenodds.sources._SAMPLE", 100)

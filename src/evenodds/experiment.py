@@ -194,7 +194,7 @@ def _check_arms(sums: Sums, arm: str, unit: str) -> None:
     if sums.crossed:
         said = (
             f"{sums.crossed:,} of {sums.units:,} units (column {unit!r}) are in more than one arm "
-            f"(column {arm!r}), the first: {sums.crossed_example}"
+            f"(column {arm!r}), for instance that of row {sums.crossed_row}"
         )
         raise LogError(
             [said],

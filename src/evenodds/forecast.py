@@ -34,7 +34,7 @@ from evenodds.engines.arrow import COARSE_CELLS, Counter
 from evenodds.errors import EvenoddsError, LogError, SettingsError, TallyError
 from evenodds.grid import Grid
 from evenodds.log import Log
-from evenodds.outlook import Forecast, GroupForecast, figures, intervals, weight_spread
+from evenodds.outlook import Forecast, GroupForecast, bias_here, figures, intervals, percent, weight_spread
 from evenodds.position import PositionBias, position_bias as estimated_bias
 from evenodds.position.estimate import Method
 from evenodds.replay import Places, Replay, check_keys, default_keys, fair_scores, query_hashes
@@ -44,6 +44,8 @@ from evenodds.tally import DEPTH, Tally, as_log, from_counted, group_name
 Floats = npt.NDArray[np.float64]
 
 _FEW_POSITIVES = 100
+_FAR_OFF = 4.0  # standard errors; two independent estimates of w differ by 1.4 of them
+_POSITIVES, _RELATIVE = 1, 3  # places in the figures
 
 
 def forecast(
@@ -208,7 +210,8 @@ def _check_lists(replay: Replay, allowed: float, first: int) -> None:
 def _result(
     model: Reranker, bias: PositionBias, replay: Replay, old: Tally, new: Tally, confidence: float
 ) -> Forecast:
-    spread = weight_spread(bias, old)
+    here = bias_here(old)
+    spread = weight_spread(bias, old, here)
     plain = figures(old, new, bias)
     errors, degrees = intervals(old, new, bias, spread)
     notes = _notes(model, bias, replay, old)
@@ -216,6 +219,13 @@ def _result(
         notes.append("all queries fall in one fold: too few for intervals")
     elif degrees < 19:
         notes.append(f"only {degrees + 1} of 20 folds hold queries: intervals are rough")
+    other = float(figures(old, new, here)[-1, _POSITIVES, _RELATIVE])
+    reach = _FAR_OFF * float(errors[-1, _POSITIVES, _RELATIVE])
+    if spread is not None and abs(other - float(plain[-1, _POSITIVES, _RELATIVE])) > reach:
+        notes.append(
+            f"the model's position bias does not fit this log: with its own, all positives change by "
+            f"{percent(other)} (position_bias='joint', --position-bias joint)"
+        )
     names = [*(group_name(group) for group in old.groups), "all"]
     rows = old.counts.sum(axis=(1, 2, 3), dtype=np.float64)
     groups = [
@@ -249,6 +259,11 @@ def _notes(model: Reranker, bias: PositionBias, replay: Replay, old: Tally) -> l
         notes.append(
             f"lists end at position {deepest} and the model was fitted down to {known}: if the log is cut "
             "there, nothing is known of items below"
+        )
+    if bias.goodness is not None and bias.goodness.fails:
+        notes.append(
+            f"position bias was not the same for all items (beyond chance by {100 * bias.goodness.excess:.0f} %): "
+            "the forecast takes it to be"
         )
     unseen = model.rows_of(old) == model.index_.unknown
     policy = "takes the pooled map" if model.unknown == "pooled" else "keeps its scores"

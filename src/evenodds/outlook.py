@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,32 +195,29 @@ def intervals(old: Tally, new: Tally, bias: PositionBias, spread: Floats | None)
     """
     weights = _weights(bias, old)
     whole = _Evidence.of(old, new)
-    parts = [_Evidence.of(old, new, fold) for fold in range(0 if old.folds is None else old.folds.shape[3])]
-    filled = [part for part in parts if part.rows.any()]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if len(filled) < 2:
+    left = []
+    with np.errstate(invalid="ignore", divide="ignore"):  # a group may stand in one fold only
+        for fold in range(0 if old.folds is None else old.folds.shape[3]):
+            part = _Evidence.of(old, new, fold)
+            if part.rows.any() and part.rows.sum() < whole.rows.sum():
+                left.append(whole.without(part).figures(weights))
+        if len(left) < 2:
             return np.full_like(whole.figures(weights), np.nan), 0
-        variance = _jackknifed(filled, lambda part: whole.without(part).figures(weights))
+        variance = _jackknifed(left)
         if spread is not None:
-            variance = variance + _jackknifed(
-                list(spread), lambda off: whole.figures(weights * np.exp(_long(off, weights.size)))
-            )
-    return np.sqrt(variance), len(filled) - 1
+            variance = variance + _jackknifed([whole.figures(weights * np.exp(off)) for off in spread])
+    return np.sqrt(variance), len(left) - 1
 
 
-def _jackknifed(parts: list[Any], figures_of: Callable[[Any], Floats]) -> Floats:
+def _jackknifed(left: list[Floats]) -> Floats:
     """Return jackknife variances from figures with one part left out at a time."""
-    left = np.array([figures_of(part) for part in parts])
-    found: Floats = (len(parts) - 1) / len(parts) * ((left - left.mean(axis=0)) ** 2).sum(axis=0)
+    values = np.array(left)
+    found: Floats = (len(left) - 1) / len(left) * ((values - values.mean(axis=0)) ** 2).sum(axis=0)
     return found
 
 
 def _weights(bias: PositionBias, old: Tally) -> Floats:
     return bias.at(range(old.counts.shape[2]))
-
-
-def _long(values: Floats, size: int) -> Floats:
-    return np.concatenate((values, np.full(max(0, size - values.size), values[-1])))[:size]
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,20 +314,25 @@ def _runs(wanted_by_group: Ints, held: Floats) -> Ints:
     return np.array(found)
 
 
-def weight_spread(bias: PositionBias, tally: Tally) -> Floats | None:
+def bias_here(tally: Tally, *, smooth: bool = True) -> PositionBias:
+    """Estimate w on the log that the forecast is made on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HomogeneityWarning)  # said by the fit, and noted in the forecast
+        return position_bias(tally, "joint", smooth=smooth)
+
+
+def weight_spread(bias: PositionBias, tally: Tally, here: PositionBias) -> Floats | None:
     """Return deviations of log w by position: 20 jackknife values; None if w is taken as exact.
 
     Their correlations are those of the joint estimate on this log without one fold at a time, not
     smoothed. Their size is that of the model's standard errors, which may come from another log; for
-    smoothed weights times what smoothing took off the errors here.
+    smoothed weights times what smoothing took off the errors of `here`, the estimate on this log.
     """
     if not bias.standard_errors.any():
         return None
     positions = np.arange(tally.counts.shape[2])
     known = np.interp(positions, bias.positions, bias.standard_errors / bias.weights)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HomogeneityWarning)  # said by the fit, and noted in the forecast
-        loose, here = position_bias(tally, "joint", smooth=False), position_bias(tally, "joint")
+    loose = bias_here(tally, smooth=False)
     if loose.left_out is None:  # too few positives to see correlations in: all err together
         return np.stack((known, -known))
     off = np.zeros((len(loose.left_out), positions.size))

@@ -210,7 +210,9 @@ def open_source(source: object) -> Source:
     if isinstance(source, pa.RecordBatchReader):
         return Reader(source)
     if hasattr(source, "__arrow_c_stream__"):
-        return Stream(source)
+        # What does not know its length may be a stream that can be exported once only.
+        known = hasattr(source, "__len__")
+        return Stream(source) if known else Reader(pa.RecordBatchReader.from_stream(source))
     if isinstance(source, Sequence) and source and all(isinstance(path, str | Path) for path in source):
         return Files(_expand(cast("Sequence[str | Path]", source)))
     raise LogError(

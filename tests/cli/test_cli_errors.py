@@ -155,6 +155,7 @@ CASES = {
     "demo -o good.json": "cannot make the folder good.json",
     # Settings
     "fit good.tally -o OUT --alpha 2": "alpha must lie in 0..1, got 2.0",
+    "fit nan.parquet -o OUT --alpha 2": "alpha must lie in 0..1, got 2.0",  # before any row is read
     "fit good.tally -o OUT --scale unit --unknown keep": "unknown='keep' mixes scores of two scales",
     "fit good.tally -o OUT --position-bias joimt": "unknown position-bias method 'joimt'",
     "fit good.tally -o OUT --position-bias 1,x": "expected a method or numbers like 1,0.63,0.5",

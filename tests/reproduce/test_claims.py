@@ -34,7 +34,12 @@ def agreeing():
             "EOdds": odds,
             "EOdds observed": copy.deepcopy(odds),
         },
-        "position_bias": {"truth": truth, "adjacent": low, "joint": steps(*truth)},
+        "position_bias": {
+            "truth": truth,
+            "adjacent": low,
+            "adjacent, 4000 cells": low,
+            "joint": steps(*truth),
+        },
         "by_position_bias": {used: {"EOpp": way, "EOdds": way} for used in ("joint", "adjacent", "truth")},
     }
 

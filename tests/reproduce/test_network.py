@@ -9,7 +9,7 @@ from evenodds.reproduce.network import FREQUENT_SHARE, SHOWN, WEIGHTS, draw_memb
 from evenodds.reproduce.network_claims import decide_network, table
 from evenodds.reproduce.trial import QUICK_NETWORK, run_network
 
-SMALL = replace(QUICK_NETWORK, members=2_000, queries=600, feedback_weeks=1)
+SMALL = replace(QUICK_NETWORK, members=1_500, queries=400, feedback_weeks=1, replicates=1)
 RULE = np.array([-2.0, 1.0, 0.3, 0.2])
 
 

@@ -8,30 +8,20 @@ import pytest
 from evenodds.cli import main
 from evenodds.errors import MissingExtraError
 from evenodds.reproduce import paper, pictures
-from evenodds.reproduce.paper import Size
 
 # So few rows that bins are thin: said by the fits, and no matter here.
 pytestmark = pytest.mark.filterwarnings("ignore::evenodds.SmallGroupWarning")
 
 
-TINY = Size(20_000, 300, 150, 2, (0.0, 0.4, 1.0))
-
-
 @pytest.fixture
-def tiny(monkeypatch):
-    """Make --quick tiny."""
-    monkeypatch.setattr(paper, "QUICK", TINY)
+def ready(monkeypatch, tiny):
+    """Take the measuring as done; it has tests of its own."""
 
+    def measured(size, **_):
+        assert size is paper.QUICK
+        return copy.deepcopy(tiny)
 
-@pytest.fixture(scope="module")
-def measured():
-    return paper.run_paper(TINY)
-
-
-@pytest.fixture
-def ready(monkeypatch, measured):
-    """Take the measuring as done."""
-    monkeypatch.setattr(paper, "run_paper", lambda *_, **__: copy.deepcopy(measured))
+    monkeypatch.setattr(paper, "run_paper", measured)
 
 
 def run(*arguments):
@@ -40,7 +30,7 @@ def run(*arguments):
     return stopped.value.code
 
 
-def test_quick_writes_files_that_parse_and_prints_every_claim(tiny, tmp_path, capsys):
+def test_quick_writes_files_that_parse_and_prints_every_claim(ready, tmp_path, capsys):
     """results.json is JSON, the SVG are XML, the PNG are PNG; claims are printed with a verdict."""
     assert run("--quick", "-o", tmp_path) == 0
     told = capsys.readouterr().out

@@ -2,7 +2,7 @@
 
 Rates and areas under curves are smooth, so Student's t serves, on the scale on which they are free.
 Distances are not: a maximum, or an integral of absolute values, is pushed up by noise, and near zero
-it can be nothing else. Their lower ends allow for that, their upper ends do not count on it:
+it can be nothing else. Their lower ends allow for that; their upper ends count on it only far from zero:
 
 - from above: at the point t where the truth is largest, the estimate is at least |D^(t)|, so the
   truth is at most the estimate plus an error at that one point (or of one sign pattern);
@@ -103,10 +103,8 @@ def largest(value: float, center: Floats, parts: Floats, made: Replicates, *, in
     low = np.quantile(np.where(unsure, np.abs(drawn), drawn).max(axis=1), 0.975)
     high = made.quantile * float(error[near].max())
     if not unsure.any():
-        # Well away from zero it can be told how far noise pushes the maximum up: by at least as much as
-        # if the estimate were the truth, whose peak is noise in part, at most as if the top were flat.
-        peaked = (size[near] + drawn).max(axis=1).mean() - size[top]
-        high -= float(peaked + drawn.max(axis=1).mean()) / 2
+        # Well away from zero it can be told how far noise pushes the maximum up over a flat top.
+        high -= float(drawn.max(axis=1).mean())
     return _within(value, low, high, 1.0)
 
 

@@ -64,7 +64,7 @@ def forecast_command(
     from evenodds.reranker import load
 
     fitted = load(model)
-    log = open_log(logs, _columns(ctx, fitted.fitted_on_["roles"], take_columns(options)))
+    log = open_log(logs, _columns(ctx, fitted.fitted_on_["roles"], take_columns(options), logs))
     with progress("re-ranking", None if log.rows is None else 2 * log.rows) as tick:
         result = forecast(
             fitted,
@@ -82,9 +82,16 @@ def forecast_command(
         click.echo(str(result))
 
 
-def _columns(ctx: click.Context, fitted: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
-    """Fill in what the command does not name from the model."""
-    for role in ("score", "group", "label", "position", "query", "item", "weight"):
-        if ctx.get_parameter_source(role) is ParameterSource.DEFAULT and role in fitted:
+def _columns(
+    ctx: click.Context, fitted: dict[str, Any], columns: dict[str, Any], logs: tuple[str, ...]
+) -> dict[str, Any]:
+    """Fill in what the command does not name from the model; optional columns where the log has them."""
+    from evenodds.sources import open_source
+
+    names = open_source(list(logs)).schema.names
+    always = {"score", "group", "label", "outcomes"}
+    for role in ("position", "query", "item", "weight", *always):
+        asked = ctx.get_parameter_source(role) is not ParameterSource.DEFAULT
+        if not asked and role in fitted and (role in always or fitted[role] in names):
             columns[role] = fitted[role]
-    return {**columns, "swap": None, "outcomes": fitted.get("outcomes", 1)}
+    return {**columns, "swap": None}

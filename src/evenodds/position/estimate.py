@@ -120,7 +120,12 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
         warnings.warn(said, HomogeneityWarning, stacklevel=4)
     # The folds' cells are coarser; what a fold changes is carried over to the finer estimate.
     bias = _spread("joint", blocks, weights, weights * left / coarse, notes, test, _spread_of(left))
-    return bias if leaning is None else replace(bias, leaning=leaning[:, blocks.block])
+    if leaning is None:
+        return bias
+    # What smoothing gets wrong adds to what varies from log to log.
+    leaning = leaning[:, blocks.block]
+    errors = np.sqrt(bias.standard_errors**2 + ((bias.weights * leaning) ** 2).sum(axis=0))
+    return replace(bias, leaning=leaning, standard_errors=errors)
 
 
 def _goodness(tally: Tally, blocks: Blocks) -> Any:

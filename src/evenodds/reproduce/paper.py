@@ -43,6 +43,8 @@ SLOTS = 50
 HISTOGRAM_BINS = 80
 SCORES_SHOWN = (-2.0, 6.0)
 KINDS = ("observed", "merit")
+# The paper does not say in how many cells of the score it compares neighbours; 200 is our default.
+CURVES = ("joint", "adjacent", "adjacent, 4000 cells")
 PAPER_SECONDS = {"position bias": 7.0, "EOpp": 9.0, "EOdds": 100.0}
 RERANKERS = {
     "EOpp": "equality of opportunity, 10,000 points",
@@ -117,7 +119,7 @@ def run_paper(
             "truth": position_weights(SLOTS).tolist(),
             **{
                 method: [summary([part["bias"][method][j] for part in found]) for j in range(SLOTS)]
-                for method in ("joint", "adjacent")
+                for method in CURVES
             },
         },
         "tradeoff": by_alpha,
@@ -157,6 +159,7 @@ def _replicate(size: Size, seed: int) -> dict[str, Any]:
     unit = on_unit_scale(counted)
     joint: PositionBias = timed("position bias, joint", lambda: position_bias(counted, "joint"))
     adjacent: PositionBias = timed("position bias, adjacent", lambda: position_bias(counted, "adjacent"))
+    finer = position_bias(counted, "adjacent", cells=4_000)
     models: dict[str, Reranker] = {
         "EOpp": timed("EOpp", lambda: EqualOpportunity(position_bias=joint).fit(counted)),
         "EOdds": timed("EOdds", lambda: paper_odds(joint).fit(unit)),
@@ -195,6 +198,7 @@ def _replicate(size: Size, seed: int) -> dict[str, Any]:
         "bias": {
             "joint": joint.at(range(1, SLOTS + 1)).tolist(),
             "adjacent": adjacent.at(range(1, SLOTS + 1)).tolist(),
+            "adjacent, 4000 cells": finer.at(range(1, SLOTS + 1)).tolist(),
         },
         "ways": ways,
         # What is learned from a sample is off by that sample's noise, before any list is validated.
