@@ -1,8 +1,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 import evenodds as eo
+
+# The same examples every time, and no stopwatch: other work may run on the machine.
+settings.register_profile("evenodds", derandomize=True, deadline=None)
+settings.load_profile("evenodds")
 
 
 @pytest.fixture(scope="session")

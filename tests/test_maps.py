@@ -35,7 +35,7 @@ def test_maps_pass_through_their_points(interpolation, atoms):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["linear", "cubic"]), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_maps_are_monotone(seed, interpolation, atoms):
     """A higher score never gets a lower value, whatever the cells, the atoms and the draws."""
     rng = np.random.default_rng(seed)

@@ -1,9 +1,13 @@
 """The model file: back bit for bit, the same bytes every time, or refused."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import evenodds as eo
@@ -76,6 +80,17 @@ def test_the_same_log_gives_the_same_bytes(log, saved, tmp_path):
     """Counting, fitting and saving the same log again gives a byte-identical file."""
     eo.EqualOpportunity().fit(eo.tally(log, cells=300)).save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == saved.read_bytes()
+
+
+def test_another_process_writes_the_same_bytes(log, tmp_path):
+    """Another process, with another hash seed and other threads, fits the same file byte for byte."""
+    pq.write_table(log, tmp_path / "log.parquet")
+    source = str(tmp_path / "log.parquet")
+    eo.EqualOpportunity().fit(source).save(tmp_path / "here.json")
+    code = "import sys, evenodds as eo; eo.EqualOpportunity().fit(sys.argv[1]).save(sys.argv[2])"
+    other = {**os.environ, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", code, source, tmp_path / "there.json"], env=other, check=True)
+    assert (tmp_path / "there.json").read_bytes() == (tmp_path / "here.json").read_bytes()
 
 
 def test_the_file_can_be_read_by_people(saved, log):

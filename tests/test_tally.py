@@ -24,7 +24,7 @@ def parts_of(table, cuts, whole):
 
 
 @given(st.lists(st.integers(0, 700), max_size=6), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_split_merged_in_any_order_equals_one_pass(mixed, whole, cuts, random):
     """However the rows are cut, and in whatever order the parts are merged, the sum equals one pass."""
     parts = parts_of(mixed, [min(cut, mixed.num_rows) for cut in cuts], whole)
@@ -33,7 +33,7 @@ def test_any_split_merged_in_any_order_equals_one_pass(mixed, whole, cuts, rando
 
 
 @given(st.integers(1, 300), st.integers(301, 600))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_merging_is_associative_and_commutative(mixed, whole, first, second):
     """(a + b) + c equals a + (b + c), and a + b equals b + a."""
     a, b, c = parts_of(mixed, [first, second], whole)

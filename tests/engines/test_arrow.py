@@ -57,7 +57,7 @@ def test_optional_columns_may_be_left_out(mixed, left_out):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 6), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_small_log_is_counted_exactly(seed, cells, depth, weighted):
     """Any small log, any number of cells and any depth: equal to counting row by row."""
     rng = np.random.default_rng(seed)
@@ -149,7 +149,7 @@ def test_swapped_pairs_are_counted_by_pair_slot_and_label(mixed):
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_counts_do_not_depend_on_batches_or_row_order(mixed, sizes, random):
     """However rows are shuffled and cut into batches, the tally is the same to the last number."""
     rows = list(range(mixed.num_rows))

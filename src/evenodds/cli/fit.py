@@ -231,13 +231,12 @@ def describe(model: Reranker) -> None:
     )
     solver = diagnostics.get("solver", {})
     if "certified" in solver:
-        proof = (
-            f"within {100 * solver['gap']:.2g} %"
+        proof = "to a millionth" if solver["gap"] < 1e-6 else f"within {100 * solver['gap']:.1g} %"
+        certain = (
+            f"certified {proof} of the optimum"
             if solver["certified"]
-            else f"not certified (gap {solver['gap']:.2g})"
+            else f"not certified, gap {solver['gap']:.2g}"
         )
-        click.echo(
-            f"least movement: {proof} of the optimum" if solver["certified"] else f"least movement: {proof}"
-        )
+        click.echo(f"least movement: {certain}")
     for note in diagnostics["notes"]:
         click.echo(f"note: {note}")
