@@ -141,8 +141,8 @@ def test_a_down_sampled_log_gives_the_same_fair_scores(log, original, columns):
         / ordered.size
         for model in (weighted, deaf)
     ]
-    assert off[0] < 4 * noise
-    assert off[1] > 6 * noise
+    assert off[0] < 2 * noise  # Kolmogorov: p = 0.0007
+    assert off[1] > 2.5 * noise  # without weights it would be another scale
 
 
 def test_alpha_zero_leaves_scores_exactly(counts, columns):

@@ -211,7 +211,8 @@ def _result(
     model: Reranker, bias: PositionBias, replay: Replay, old: Tally, new: Tally, confidence: float
 ) -> Forecast:
     here = bias_here(old)
-    spread = weight_spread(bias, old, here)
+    own = bias is model.position_bias_
+    spread = weight_spread(bias, old, float(model.fitted_on_["rows"]) if own else old.rows)
     plain = figures(old, new, bias)
     errors, degrees = intervals(old, new, bias, spread)
     notes = _notes(model, bias, replay, old)

@@ -321,12 +321,13 @@ def bias_here(tally: Tally, *, smooth: bool = True) -> PositionBias:
         return position_bias(tally, "joint", smooth=smooth)
 
 
-def weight_spread(bias: PositionBias, tally: Tally, here: PositionBias) -> Floats | None:
+def weight_spread(bias: PositionBias, tally: Tally, rows: float) -> Floats | None:
     """Return deviations of log w by position: 20 jackknife values; None if w is taken as exact.
 
     Their correlations are those of the joint estimate on this log without one fold at a time, not
-    smoothed. Their size is that of the model's standard errors, which may come from another log; for
-    smoothed weights times what smoothing took off the errors of `here`, the estimate on this log.
+    smoothed. Their size is that of the standard errors of w, which may come from another log. Smoothed
+    weights err by more than they vary: they get the errors seen here without smoothing, as `rows`, those
+    that w was fitted on, would have them, if these are larger.
     """
     if not bias.standard_errors.any():
         return None
@@ -337,7 +338,7 @@ def weight_spread(bias: PositionBias, tally: Tally, here: PositionBias) -> Float
         return np.stack((known, -known))
     off = np.zeros((len(loose.left_out), positions.size))
     off[:, loose.positions] = np.log(loose.left_out / loose.left_out.mean(axis=0))
-    # Smoothed weights err by more than they vary; without smoothing the two are the same.
     scale = np.zeros(positions.size)
-    scale[here.positions] = (here if bias.method == "joint" else loose).standard_errors / here.weights
-    return off * np.divide(known, scale, out=np.zeros_like(scale), where=scale > 0)
+    scale[loose.positions] = loose.standard_errors / loose.weights
+    size = np.maximum(known, scale * np.sqrt(tally.rows / rows)) if bias.method == "joint" else known
+    return off * np.divide(size, scale, out=np.zeros_like(scale), where=scale > 0)

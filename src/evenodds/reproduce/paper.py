@@ -66,7 +66,7 @@ class Size:
 
 
 FULL = Size(50_000, 100_000, 50_000, 8, tuple(round(0.1 * step, 1) for step in range(11)))
-QUICK = Size(50_000, 20_000, 10_000, 4, tuple(round(0.2 * step, 1) for step in range(6)))
+QUICK = Size(50_000, 10_000, 5_000, 4, tuple(round(0.2 * step, 1) for step in range(6)))
 
 
 @dataclass(frozen=True)
