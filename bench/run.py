@@ -72,14 +72,23 @@ def log_to_model(path: Path, model: Path) -> None:
     eo.EqualOpportunity().fit(eo.Log(path)).save(model, overwrite=True)
 
 
+def peak_memory() -> float:
+    """Return this process's peak memory in MB; on Linux without what it inherited from its parent."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def in_fresh_process(path: Path, model: Path) -> tuple[float, float]:
     """Return seconds and peak memory (MB) of log_to_model in a process of its own, imports excluded."""
     code = (
-        "import sys, time, resource, json, pathlib; sys.path.insert(0, sys.argv[1]); import run;"
+        "import sys, time, json, pathlib; sys.path.insert(0, sys.argv[1]); import run;"
         "import pyarrow.dataset, pyarrow.parquet, scipy.special, evenodds.odds.problem;"
         "t = time.perf_counter(); run.log_to_model(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]));"
         "t = time.perf_counter() - t;"
-        "print(json.dumps([t, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))"
+        "print(json.dumps([t, run.peak_memory()]))"
     )
     arguments = [sys.executable, "-c", code, str(Path(__file__).parent), str(path), str(model)]
     out = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
@@ -227,7 +236,7 @@ def main() -> None:
                 [{"what": w, "ratio": r, "limit": limit, "note": n} for w, r, limit, n in rows], indent=1
             )
         )
-    print(f"peak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print(f"peak memory of this run: {peak_memory():.0f} MB")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,9 @@ def _text_words(texts: npt.NDArray[np.bytes_]) -> Words:
         return np.zeros((2, 0), dtype=np.uint64)
     width = texts.dtype.itemsize
     # Padding is zero bytes, which add nothing, wherever the longest key of the batch ends.
-    letters = np.ascontiguousarray(texts).view(np.uint8).reshape(-1, width)
+    if not texts.flags.c_contiguous:
+        texts = texts.copy()
+    letters = texts.view(np.uint8).reshape(-1, width)
     if width <= _EXACT_WIDTH:  # sums stay whole numbers in double precision
         sums = (_powers(width, np.float64) @ letters.astype(np.float64).T).astype(np.uint64)
     else:
@@ -144,7 +146,9 @@ def uniforms(words: Words, salt: int) -> Floats:
     """
     mixed = _mixed(words, salt)
     mixed >>= _DROPPED
-    return np.multiply(mixed, _TO_UNIT)
+    unit = mixed.astype(np.float64)
+    unit *= _TO_UNIT
+    return unit
 
 
 @cache

@@ -13,7 +13,7 @@ import os
 import secrets
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -261,8 +261,9 @@ class Reranker(ABC):
 
 
 def _check_length(keys: object, size: int) -> None:
-    for column in keys if isinstance(keys, tuple) else (keys,):
-        length = len(cast("Sequence[object]", column))
+    columns: tuple[Any, ...] = keys if isinstance(keys, tuple) else (keys,)
+    for column in columns:
+        length = len(column)
         if length != size:
             raise SettingsError(f"{size} scores but {length} keys; expected one key an item")
 

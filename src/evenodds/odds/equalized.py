@@ -222,7 +222,9 @@ class EqualizedOdds(Reranker):
         self.order_ = order
         # Levels become scores on the way back; evenly within a bin they are scores already.
         ends = fitted.levels * back.steps if self.within == "empirical" else self.score_at(fitted.levels)
-        self.table_ = KernelTable(fitted.rows, ends[:-1], ends[1:])
+        self.table_ = KernelTable(
+            fitted.rows, ends[:-1], ends[1:], back if self.within == "empirical" else None
+        )
         self.inner = np.ascontiguousarray(edges[1:-1])
         self.index_ = GroupIndex(self.groups_, self.group_columns_, self.table_.bins)
         self.draws_ = True
@@ -246,8 +248,6 @@ class EqualizedOdds(Reranker):
             if self.order_ is None
             else self._in_order(self.order_, scores, codes, draws)
         )
-        if self.within == "empirical":
-            fair = self.return_(fair)
         if self.alpha < 1.0:
             fair = self.alpha * fair + (1.0 - self.alpha) * scores
         if self.unknown == "keep":
@@ -262,7 +262,8 @@ class EqualizedOdds(Reranker):
         far = table.within(piece, place)
         kept = order.kept[rows] & (table.target[piece] == rows - codes)
         far[kept] = order.within(scores[kept], codes[kept] // table.bins, (rows - codes)[kept])
-        return table.low[piece] + far * table.span[piece]
+        fair = table.low[piece] + far * table.span[piece]
+        return self.return_(fair) if self.within == "empirical" else fair
 
     def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
         """Return thresholds and the share of each group's mass at or below them."""

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from evenodds.maps import ReturnScale
+
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
@@ -26,9 +28,14 @@ class KernelTable:
         One K x T matrix a group; rows sum to 1.
     low, high
         Where each target bin begins and ends, on whatever scale the caller reads the outcome.
+    back
+        From that scale, in its steps, to scores. The pieces are cut at its steps once, so that an
+        outcome needs no second look-up.
     """
 
-    def __init__(self, rows: tuple[sparse.csr_array, ...], low: Floats, high: Floats) -> None:
+    def __init__(
+        self, rows: tuple[sparse.csr_array, ...], low: Floats, high: Floats, back: ReturnScale | None = None
+    ) -> None:
         self.bins = int(rows[0].shape[0])
         marks, targets, sources, chances = [], [], [], []
         for group, matrix in enumerate(rows):
@@ -51,7 +58,11 @@ class KernelTable:
         self.low = low[self.target]
         self._inverse = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
         self.span = (high - low)[self.target]
-        self._slope = self.span * self._inverse
+        pieces = (self.marks, self.low, self.low + self.span, width)
+        start, first, last, width = pieces if back is None else _cut(*pieces, back)
+        # Looked up from the second mark on, a place finds its own piece, not the next one.
+        self._after, self._start, self._first = start[1:].copy(), start, first
+        self._rise = np.divide(last - first, width, out=np.zeros_like(width), where=width > 0)
 
     def piece(self, rows: Codes, draws: Floats) -> tuple[Codes, Floats]:
         """Return the piece each draw falls on, and how far into it."""
@@ -62,12 +73,30 @@ class KernelTable:
         return piece, place
 
     def outcome(self, rows: Codes, draws: Floats) -> Floats:
-        """Return the outcome of each draw, on the scale of `low` and `high`."""
-        piece, place = self.piece(rows, draws)
-        place *= self._slope[piece]
-        place += self.low[piece]
+        """Return the outcome of each draw: on the scale of `low` and `high`, or as `back` reads it."""
+        place = draws + rows
+        piece = self._after.searchsorted(place, "right")
+        place -= self._start[piece]
+        place *= self._rise[piece]
+        place += self._first[piece]
         return place
 
     def within(self, piece: Codes, place: Floats) -> Floats:
         """Return how far into its target bin a draw lies, in [0, 1)."""
         return place * self._inverse[piece]
+
+
+def _cut(
+    marks: Floats, low: Floats, high: Floats, width: Floats, back: ReturnScale
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Cut each piece where it passes a step of the way back; between steps that way is straight."""
+    begin = np.floor(low)
+    count = np.maximum(np.ceil(high) - begin, 1.0).astype(np.intp)
+    piece = np.repeat(np.arange(marks.size), count)
+    step = begin[piece] + (np.arange(piece.size) - np.repeat(np.cumsum(count) - count, count))
+    from_level, to_level = np.maximum(step, low[piece]), np.minimum(step + 1.0, high[piece])
+    span = (high - low)[piece]
+    share = np.divide(from_level - low[piece], span, out=np.zeros_like(span), where=span > 0)
+    length = np.divide(to_level - from_level, span, out=np.ones_like(span), where=span > 0)
+    start = marks[piece] + width[piece] * share
+    return start, back(from_level.copy()), back(to_level.copy()), width[piece] * length
