@@ -17,6 +17,7 @@ Unknown = Literal["pooled", "keep", "error"]
 UNKNOWN_POLICIES = ("pooled", "keep", "error")
 _FEW = 2_000  # so few values are looked up one by one
 _FEW_NAMES = 32
+_BLOCK = 32_768  # rows whose texts fit the second-level cache
 
 
 class GroupIndex:
@@ -211,25 +212,31 @@ def _many(values: object, lookup: dict[Any, int]) -> Codes:
 
 
 def _fixed_width(values: npt.NDArray[np.str_], lookup: dict[Any, int]) -> Codes:
-    """Look up texts of fixed width by their code points: no object is made for any of them."""
-    width = max(values.dtype.itemsize // 4, 1)
-    letters = np.ascontiguousarray(values).view(np.uint32).reshape(values.size, width)
-    codes = np.empty(values.size, dtype=np.intp)
-    left = np.arange(values.size)
-    for _ in range(_FEW_NAMES):  # one round a distinct value: there are few groups and many rows
-        if left.size == 0:
-            return codes
-        rows = letters if left.size == values.size else letters[left]
-        same = (rows == rows[0]).all(axis=1) if width > 8 else _equal(rows)
-        codes[left[same]] = lookup[str(values[left[0]])]
-        left = left[~same]
-    distinct, places = np.unique(values[left], return_inverse=True)
-    codes[left] = np.array([lookup[value] for value in distinct.tolist()], dtype=np.intp)[places]
+    """Look up texts of fixed width by their bytes, block by block: no object is made for any of them."""
+    size = values.dtype.itemsize
+    word = np.dtype(np.uint64 if size % 8 == 0 else np.uint32)
+    if size == 0:  # an array of nothing but empty texts
+        return np.full(values.size, lookup[""], dtype=np.intp)
+    words = np.ascontiguousarray(values).view(word).reshape(values.size, size // word.itemsize)
+    codes = np.full(values.size, -1, dtype=np.intp)
+    known: list[tuple[npt.NDArray[Any], int]] = []
+    for start in range(0, values.size, _BLOCK):
+        block, found = words[start : start + _BLOCK], codes[start : start + _BLOCK]
+        for pattern, code in known:
+            found[_equal(block, pattern)] = code
+        while (left := np.flatnonzero(found < 0)).size:
+            if len(known) == _FEW_NAMES:  # there are few groups as a rule, but nothing says so
+                distinct, places = np.unique(values[start + left], return_inverse=True)
+                found[left] = np.array([lookup[value] for value in distinct.tolist()], dtype=np.intp)[places]
+                break
+            first = int(left[0])
+            known.append((block[first].copy(), lookup[str(values[start + first])]))
+            found[left[_equal(block[left], known[-1][0])]] = known[-1][1]
     return codes
 
 
-def _equal(rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    same = rows[:, 0] == rows[0, 0]
-    for place in range(1, rows.shape[1]):
-        same &= rows[:, place] == rows[0, place]
+def _equal(rows: npt.NDArray[Any], pattern: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    same = rows[:, 0] == pattern[0]
+    for place in range(1, pattern.size):
+        same &= rows[:, place] == pattern[place]
     return cast("npt.NDArray[np.bool_]", same)
