@@ -1,3 +1,4 @@
+import highspy
 import numpy as np
 import pytest
 from scipy import sparse
@@ -351,7 +352,6 @@ def test_an_infeasible_program_is_an_error():
 
 def test_an_option_that_highs_refuses_is_an_error(monkeypatch):
     """The return of setOptionValue is looked at: a refused option is named, not passed over."""
-    highspy = pytest.importorskip("highspy")
     monkeypatch.setattr(highspy.Highs, "setOptionValue", lambda *_: highspy.HighsStatus.kError)
     with pytest.raises(EvenoddsError, match="refused the option output_flag"):
         solve_movement(paper_bins(10))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from evenodds.cli.console import progress
-from evenodds.cli.options import column_options, file_size, open_log, output_options, take_columns
+from evenodds.cli.options import column_options, file_size, open_like, output_options, take_columns
 from evenodds.files import check_output
 
 
@@ -49,23 +48,8 @@ def apply_command(
 
     check_output(out, overwrite=force)
     fitted = load(model)
-    columns = _columns(ctx, fitted.fitted_on_["roles"], take_columns(options), logs)
-    log = open_log(logs, columns)
+    log = open_like(ctx, fitted.fitted_on_["roles"], logs, take_columns(options), scored_only=True)
     with progress("applying", None if log.rows is None else 2 * log.rows) as tick:
         rows = apply_to_log(fitted, log, out, keys=key, seed=seed, overwrite=force, progress=tick)
     added = "fair_score and fair_position" if log.roles.query else "fair_score"
     click.echo(f"wrote {out}: {rows:,} rows with {added} ({file_size(out)})")
-
-
-def _columns(
-    ctx: click.Context, fitted: dict[str, Any], columns: dict[str, Any], logs: tuple[str, ...]
-) -> dict[str, Any]:
-    """Fill in what the command does not name from the model; optional columns where the log has them."""
-    from evenodds.sources import open_source
-
-    names = open_source(list(logs)).schema.names
-    for role in ("score", "group", "position", "query", "item"):
-        asked = ctx.get_parameter_source(role) is not ParameterSource.DEFAULT
-        if not asked and role in fitted and (role in {"score", "group"} or fitted[role] in names):
-            columns[role] = fitted[role]
-    return {**columns, "label": None, "weight": None, "swap": None}

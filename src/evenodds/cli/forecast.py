@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from evenodds.cli.console import print_json, progress
-from evenodds.cli.options import column_options, open_log, parse_bias, take_columns
+from evenodds.cli.options import column_options, open_like, parse_bias, take_columns
 
 
 @click.command("forecast")
@@ -64,7 +63,7 @@ def forecast_command(
     from evenodds.reranker import load
 
     fitted = load(model)
-    log = open_log(logs, _columns(ctx, fitted.fitted_on_["roles"], take_columns(options), logs))
+    log = open_like(ctx, fitted.fitted_on_["roles"], logs, take_columns(options), scored_only=False)
     with progress("re-ranking", None if log.rows is None else 2 * log.rows) as tick:
         result = forecast(
             fitted,
@@ -80,18 +79,3 @@ def forecast_command(
         print_json(result.to_dict())
     else:
         click.echo(str(result))
-
-
-def _columns(
-    ctx: click.Context, fitted: dict[str, Any], columns: dict[str, Any], logs: tuple[str, ...]
-) -> dict[str, Any]:
-    """Fill in what the command does not name from the model; optional columns where the log has them."""
-    from evenodds.sources import open_source
-
-    names = open_source(list(logs)).schema.names
-    always = {"score", "group", "label", "outcomes"}
-    for role in ("position", "query", "item", "weight", *always):
-        asked = ctx.get_parameter_source(role) is not ParameterSource.DEFAULT
-        if not asked and role in fitted and (role in always or fitted[role] in names):
-            columns[role] = fitted[role]
-    return {**columns, "swap": None}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from evenodds.cli.console import progress
 from evenodds.log import AUTO, Log
@@ -163,6 +164,30 @@ def take_columns(options: dict[str, Any]) -> dict[str, Any]:
     columns["first_position"] = options.pop("first_position")
     columns["outcomes"] = options.pop("outcomes")
     return columns
+
+
+def open_like(
+    context: click.Context,
+    fitted: dict[str, Any],
+    logs: Sequence[str],
+    columns: dict[str, Any],
+    *,
+    scored_only: bool,
+) -> Log:
+    """Open a log with the columns that a model was fitted on, where the command names no others.
+
+    Optional columns only where the log has them; a log that is only scored needs no label.
+    """
+    from evenodds.sources import open_source
+
+    names = open_source(list(logs)).schema.names
+    needed = {"score", "group"} if scored_only else {"score", "group", "label", "outcomes"}
+    for role in ("position", "query", "item", "weight", *sorted(needed)):
+        named = context.get_parameter_source(role) is not ParameterSource.DEFAULT
+        if not named and role in fitted and (role in needed or fitted[role] in names):
+            columns[role] = fitted[role]
+    unread = {"label": None, "weight": None} if scored_only else {}
+    return open_log(logs, {**columns, **unread, "swap": None})
 
 
 def open_log(paths: Sequence[str], columns: dict[str, Any]) -> Log:

@@ -103,7 +103,8 @@ def _pieces(
         stays = (kernel.row == kernel.col) & model.order_.kept[place * model.table_.bins + kernel.row]
         own = _in_order(model, model.order_, tally, share, place, cell_bin, kernel, stays)
         drawn = _drawn(model, kernel, ~stays, flow, start, width, alpha)
-        return tuple(np.concatenate(pair) for pair in zip(drawn, own, strict=True))  # type: ignore[return-value]
+        start, one, two, mass = (np.concatenate(pair) for pair in zip(drawn, own, strict=True))
+        return start, one, two, mass
     return _drawn(model, kernel, np.ones(flow.size, bool), flow, start, width, alpha)
 
 
