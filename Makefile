@@ -24,7 +24,7 @@ demo: .venv/run  ## run the main job: the paper's simulation, start to finish
 	@$(BIN)/evenodds demo --force
 
 test: .venv/dev  ## run the tests
-	@$(BIN)/pytest -q -n auto
+	@$(BIN)/pytest -n auto
 
 check: lint types contracts test  ## all that CI runs: lint, format, types, import contracts, tests
 
