@@ -271,3 +271,22 @@ def test_other_cells_are_no_update(log, counts):
     """Counts on another grid cannot be added."""
     with pytest.raises(eo.GridMismatchError, match="cannot be merged"):
         eo.EqualOpportunity().fit(counts).update(eo.tally(log, cells=10))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (eo.EqualOpportunity, {"alpha": "1"}),
+        (eo.EqualOpportunity, {"points": 100.5}),
+        (eo.EqualOpportunity, {"min_positives": None}),
+        (eo.EqualizedOdds, {"bins": 10.5}),
+        (eo.EqualizedOdds, {"bins": True}),
+        (eo.EqualizedOdds, {"keep_order": "yes"}),
+    ],
+    ids=str,
+)
+def test_a_setting_of_the_wrong_kind_is_one_line(counted, kind, settings):
+    """A word for a number, a fraction for a whole number: refused by name before any work."""
+    name = next(iter(settings))
+    with pytest.raises(eo.SettingsError, match=f"{name} must be "):
+        kind(**settings).fit(counted)

@@ -214,3 +214,11 @@ def test_it_prints_what_it_holds(whole):
     """A tally prints its rows, groups and cells."""
     assert repr(whole) == f"Tally({whole.rows:,} rows, groups: a, b, ß; {whole.grid.cells} cells)"
     assert group_name(("f", "30-39")) == "f × 30-39"
+
+
+def test_tallies_compare_by_what_they_hold(simulated):
+    """Two counts of one log are equal and hash alike; counts of other rows are not."""
+    whole = eo.tally(simulated, cells=100)
+    assert whole == eo.tally(simulated, cells=100)
+    assert hash(whole) == hash(eo.tally(simulated, cells=100))
+    assert whole != eo.tally(simulated.slice(0, 1000), grid=whole)

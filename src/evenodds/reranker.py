@@ -120,6 +120,8 @@ class Reranker(ABC):
 
     def check_settings(self) -> None:
         """Refuse settings outside their range; `fit` does it first."""
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            _check_kind(name, getattr(self, name), parameter.default)
         if self.unknown not in UNKNOWN_POLICIES:
             raise SettingsError(f"unknown must be one of {', '.join(UNKNOWN_POLICIES)}, got {self.unknown!r}")
 
@@ -138,7 +140,8 @@ class Reranker(ABC):
             One value an item, as in the log; a tuple of columns for crossed groups.
         keys
             What makes a draw repeat itself: text or whole numbers, or a tuple of such columns, for
-            instance viewer and item ids. The same key gives the same draw in any batch or process.
+            instance viewer and item ids. The same key gives the same draw in any batch or process;
+            7 and "7" are different keys.
         seed
             Stands in for keys: draws then depend on the place in the batch.
         """
@@ -260,6 +263,21 @@ class Reranker(ABC):
     def _restore(self, tables: dict[str, Any]) -> None: ...
 
 
+def _check_kind(name: str, value: object, default: object) -> None:
+    """Refuse a setting of another kind than its default: a number for a number, a word for a word."""
+    if name in {"position_bias", "epsilon"}:  # these take several kinds, and are checked where they are used
+        return
+    kinds = {
+        bool: ((bool, np.bool_), "True or False"),
+        int: ((int, np.integer), "a whole number"),
+        float: ((int, float, np.number), "a number"),
+        str: ((str,), "a word"),
+    }
+    wanted, said = kinds[type(default)]
+    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
+        raise SettingsError(f"{name} must be {said}, got {value!r}")
+
+
 def _check_length(keys: object, size: int) -> None:
     columns: tuple[Any, ...] = keys if isinstance(keys, tuple) else (keys,)
     for column in columns:
@@ -284,7 +302,9 @@ def load(path: str | os.PathLike[str]) -> Reranker:
         ) from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise DamagedFileError(f"{name} is not a model file", hint="evenodds fit LOG -o model.json makes one")
-    if not isinstance(body.get("version"), int) or body["version"] > VERSION:
+    if type(body.get("version")) is not int:
+        raise DamagedFileError(f"{name} is not a whole model file", hint="make it again with evenodds fit")
+    if body["version"] > VERSION:
         raise NewerVersionError(
             f"{name} has model version {body.get('version')}; this program reads up to {VERSION}",
             hint="upgrade evenodds",

@@ -246,6 +246,8 @@ def format_of(path: str, *, strict: bool = True) -> Literal["parquet", "csv", "i
     for suffix, name in SUFFIXES.items():
         if path.lower().endswith(suffix):
             return cast("Literal['parquet', 'csv', 'ipc']", name)
+    if strict and path.lower().endswith(".tally"):
+        raise LogError([f"{path} is a tally: this needs the rows of a log"])
     if strict:
         raise LogError([f"{path}: unknown file type"], hint=f"expected one of {', '.join(SUFFIXES)}")
     return cast("Literal['parquet', 'csv', 'ipc']", "")

@@ -85,6 +85,12 @@ class Tally:
             and _same(self.swaps, other.swaps)
         )
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and self.equals(other)
+
+    def __hash__(self) -> int:
+        return hash((self.grid, self.rows, self.groups))
+
     def __add__(self, other: Tally) -> Tally:
         """Merge two tallies; exact for whole counts, in any order."""
         if not isinstance(other, Tally):

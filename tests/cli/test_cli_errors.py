@@ -128,7 +128,7 @@ CASES = {
     "fit nowhere.tally -o OUT": "no such file: nowhere.tally",
     "merge good.tally good.parquet -o OUT": "good.parquet is not a tally file",
     "merge good.tally nowhere.tally -o OUT": "'nowhere.tally' does not exist",
-    "merge good.tally good.tally -o OUT --half-life 0": "half_life must be above 0",
+    "merge good.tally good.tally -o OUT --half-life 0": "half-life must be above 0",
     "tally good.parquet -o OUT --grid-from good.parquet": "good.parquet is not a tally file",
     "tally good.parquet -o OUT --grid-from nowhere": "'nowhere' does not exist",
     # Models
@@ -173,6 +173,11 @@ CASES = {
     "fit": "Missing argument",
     "fit good.tally": "Missing option '-o'",
     "fit good.tally -o OUT --alpah 1": "No such option",
+    "fit good.tally -o OUT --depth 3 --label x": "--label, --depth has no effect on a tally",
+    "merge good.tally -o OUT --half-life -3": "half-life must be above 0",
+    "apply good.tally good.tally -o OUT": "good.tally is not a whole model file",
+    # Notes of the work before it do not crowd an error
+    "fit good.parquet -o OUT --min-positives 1000000": "no group has 1000000 positives",
     "audit good.tally --fail-above x": "'x' is not a valid float",
 }
 

@@ -178,3 +178,10 @@ def test_it_prints_as_a_table(tally):
     assert lines[:2] == ["position bias (joint)", "position  weight  std. error"]
     assert lines[2].split() == ["1", "1.0000", "0.0000"]
     assert lines[12].startswith("homogeneity not rejected: p = ")
+
+
+def test_given_weights_that_end_early_say_what_deeper_positions_get(counted):
+    """A given list shorter than the log's positions is noted, with the last weight for the rest."""
+    bias = eo.position_bias(counted, [1.0, 0.5])
+    assert bias.notes == ("weights are given up to position 2: those down to 50 take the last one",)
+    assert bias.at([1, 2, 50]).tolist() == [1.0, 0.5, 0.5]

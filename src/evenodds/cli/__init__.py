@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from evenodds._version import __version__
-from evenodds.cli.console import explain_warning, one_line
+from evenodds.cli.console import discard_notes, explain_warning, one_line, print_notes
 from evenodds.errors import EvenoddsError
 
 COMMANDS = {
@@ -77,6 +77,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    discard_notes()
     warnings.showwarning = explain_warning
     try:
         code = cli.main(
@@ -101,4 +102,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except MemoryError:
         one_line("out of memory (hint: fewer cells, or a smaller depth)")
         sys.exit(2)
+    print_notes()
     sys.exit(code if isinstance(code, int) else 0)

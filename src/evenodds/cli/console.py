@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 import click
 
+_NOTES: list[str] = []
+
 
 def one_line(text: str) -> None:
     """Print an error to standard error."""
@@ -28,7 +30,19 @@ def explain_warning(
     from evenodds.errors import EvenoddsWarning
 
     label = "note" if issubclass(category, EvenoddsWarning) else "warning"
-    click.echo(f"evenodds: {label}: {message}", err=True)
+    _NOTES.append(f"evenodds: {label}: {message}")
+
+
+def print_notes() -> None:
+    """Print the notes of a command that went well; an error stands alone, on one line."""
+    for note in _NOTES:
+        click.echo(note, err=True)
+    _NOTES.clear()
+
+
+def discard_notes() -> None:
+    """Forget the notes of an earlier call in the same process."""
+    _NOTES.clear()
 
 
 def print_json(value: object) -> None:

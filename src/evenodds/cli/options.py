@@ -202,12 +202,23 @@ def count(paths: Sequence[str], how: Counting) -> Tally:
 
     tallies = [Tally.load(path) for path in paths if is_tally(path)]
     logs = [path for path in paths if not is_tally(path)]
+    if not logs:
+        _refuse_counting_options(click.get_current_context())
     if logs:
         grid = Tally.load(how.grid_from) if how.grid_from else (tallies[0] if tallies else None)
         log = open_log(logs, how.columns)
         with progress("counting", log.rows) as tick:
             tallies.append(tally(log, cells=how.cells, depth=how.depth, grid=grid, progress=tick))
     return cast("Tally", sum(tallies))
+
+
+def _refuse_counting_options(context: click.Context) -> None:
+    """Say that an option comes too late: what a tally counted, and how, is settled."""
+    late = (*ROLES, "outcomes", "first_position", "cells", "depth", "grid_from")
+    given = [name for name in late if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        listed = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{listed} has no effect on a tally: it is counted already", context)
 
 
 def file_size(path: str) -> str:

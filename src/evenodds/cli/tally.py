@@ -51,6 +51,8 @@ def merge_command(
       evenodds merge day1.tally day2.tally day3.tally -o recent.tally --half-life 7
     """
     check_output(out, overwrite=force)
+    if half_life is not None and not half_life > 0:
+        raise click.UsageError(f"--half-life must be above 0, got {half_life}")
     merged: Tally | None = None
     for path in tallies:
         older = merged if merged is None or half_life is None else merged.decay(half_life=half_life)
@@ -80,7 +82,8 @@ def _write(tally: Tally, out: str, force: bool, as_json: bool) -> None:
         )
         return
     listed = ", ".join(f"{name} {count:,.0f}" for name, count in groups.items())
-    click.echo(
-        f"wrote {out}: {tally.rows:,} rows, {positives:,.0f} positives, {tally.grid.cells:,} cells ({file_size(out)})"
-    )
+    worth = float(tally.counts.sum())
+    weighed = "" if abs(worth - tally.rows) < 0.5 else f" that weigh {worth:,.0f}"
+    held = f"{positives:,.0f} positives, {tally.grid.cells:,} cells ({file_size(out)})"
+    click.echo(f"wrote {out}: {tally.rows:,} rows{weighed}, {held}")
     click.echo(f"groups: {listed}")

@@ -232,7 +232,12 @@ def _given(method: object, tally: Tally) -> PositionBias:
         raise SettingsError(
             "given position weights must be a list of numbers above 0, one a position from the first on"
         )
-    return PositionBias("given", positions, weights / weights[0], np.zeros(weights.size))
+    deepest = int(np.flatnonzero(tally.counts.sum(axis=(0, 1, 3)))[-1]) if tally.counts.any() else 0
+    notes: tuple[str, ...] = ()
+    if deepest > positions[-1]:
+        said = f"weights are given up to position {positions[-1]}: those down to {deepest} take the last one"
+        notes = (said,)
+    return PositionBias("given", positions, weights / weights[0], np.zeros(weights.size), notes=notes)
 
 
 def _independence(tally: Tally) -> tuple[str, ...]:
