@@ -90,6 +90,16 @@ def test_stored_constraints_hold_to_nine_digits(trained, tmp_path):
         assert np.ptp(cdf, axis=0).max() < 1e-9
 
 
+def test_diagnostics_state_the_residual_of_each_constraint(trained):
+    """For each group: its rows' sums, and each label's image against the shared one; all to 1e-9."""
+    for settings in ({}, {"objective": "auc"}, {"epsilon": (0.3, 0.1)}):
+        residuals = eo.EqualizedOdds(bins=30, **settings).fit(trained).diagnostics_["residuals"]
+        assert [part["group"] for part in residuals] == ["a", "b"]
+        assert all(part[name] < 1e-9 for part in residuals for name in ("row_sums", "negative", "positive"))
+    observed = eo.EqualizedOdds(bins=30, alpha=0.5).fit(trained).diagnostics_
+    assert observed["residuals"][0]["positive"] < 1e-9 < observed["unfairness"]["after"]
+
+
 def test_merit_target_on_fresh_lists(simulated):
     """target="merit": KS given either merit label is chance on re-ranked lists; observed negatives keep 0.03."""
     model = eo.EqualizedOdds().fit(simulated)

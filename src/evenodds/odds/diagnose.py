@@ -84,11 +84,48 @@ def diagnose(
             name: _short(value) if isinstance(value, float) else value
             for name, value in fitted.solved.items()
         },
+        "residuals": _residuals(model, bins, fitted, own, labels, names, tally.roles.outcomes),
         "moved": _short(moved),
         "inversions": _short(_inversions(fitted, bins)),
         "notes": [*bias.notes, *warned],
         "warnings": warned,
     }
+
+
+def _residuals(
+    model: EqualizedOdds,
+    bins: Bins,
+    fitted: Fitted,
+    own: Flags,
+    labels: Ints,
+    names: list[str],
+    outcomes: int,
+) -> list[dict[str, Any]]:
+    """Return how far each group is off each constraint on merit labels, as stored.
+
+    For each label the largest difference between the group's image and the groups' mean image over the
+    target bins; with an epsilon, how far its distribution function exceeds exp(epsilon) times another's.
+    """
+    used = np.flatnonzero(own)
+    share = bins.mass[used][:, labels]
+    share = share / share.sum(axis=2, keepdims=True)
+    images = np.array([given @ fitted.rows[c] for given, c in zip(share, used, strict=True)])
+    if model.epsilon is None:
+        off = np.abs(images - images.mean(axis=0)).max(axis=2)
+    else:
+        ratio = np.exp(np.minimum(epsilons(model, labels.size), 700.0))
+        below = np.cumsum(images, axis=2)
+        off = np.maximum(below - ratio[:, None] * below.min(axis=0), 0.0).max(axis=2)
+    found = []
+    for place, c in enumerate(used):
+        by_label = {
+            label_name(int(label), outcomes): _short(float(value))
+            for label, value in zip(labels, off[place], strict=True)
+            if model.target == "merit" or label > 0  # observed negatives: see the solver's residual
+        }
+        sums = float(np.abs(fitted.rows[c].sum(axis=1) - 1.0).max())
+        found.append({"group": names[c], "row_sums": _short(sums), **by_label})
+    return found
 
 
 def _before(tally: Tally, bins: Bins, own: Flags, labels: Ints) -> dict[str, dict[str, float]]:
