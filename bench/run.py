@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 import evenodds as eo
-from evenodds.simulate import simulate_batches
+from evenodds.simulate import write_simulated
 
 Floats = npt.NDArray[np.float64]
 COLUMNS = ["score", "group", "label", "position", "query"]
@@ -46,18 +46,6 @@ def microseconds(work: Callable[[], object], calls: int = 2_000, rounds: int = 1
             work()
 
     return seconds(many, rounds) / calls * 1e6
-
-
-def write_log(path: Path, queries: int) -> None:
-    """Write the simulated log, row groups of a million rows."""
-    import pyarrow.parquet as pq
-
-    batches = simulate_batches(queries, seed=0)
-    first = next(batches)
-    with pq.ParquetWriter(path, first.schema) as writer:
-        writer.write_batch(first)
-        for batch in batches:
-            writer.write_batch(batch)
 
 
 def bare_scan(path: Path) -> int:
@@ -131,7 +119,7 @@ def main() -> None:
     print(f"{'what':<64} {'ratio':>7}  {'limit':<10}")
     with tempfile.TemporaryDirectory() as folder:
         small, model_path = Path(folder, "5m.parquet"), Path(folder, "model.json")
-        write_log(small, 100_000)
+        write_simulated(small, 100_000)
         bare_scan(small)
         log_to_model(small, model_path)
         rounds = [
@@ -147,7 +135,7 @@ def main() -> None:
         )
         if options.large:
             large = Path(folder, "50m.parquet")
-            write_log(large, 1_000_000)
+            write_simulated(large, 1_000_000)
             bare_scan(large)
             many = [
                 (seconds(lambda: bare_scan(large), 1), in_fresh_process(large, model_path)) for _ in range(3)

@@ -25,7 +25,7 @@ from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
 from evenodds.reranker import Codes, Reranker
 from evenodds.tally import Tally, check_comparable, group_name
-from evenodds.tradeoff import prospect, rounded
+from evenodds.tradeoff import prospect, rounded, short
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -166,18 +166,18 @@ class EqualOpportunity(Reranker):
         everyone = tally.counts.sum(axis=(0, 1, 2), dtype=np.float64)
         rows = tally.counts.sum(axis=(1, 2, 3), dtype=np.float64)
         return {
-            "unfairness": {"before": _short(before), "after": _short(after)},
+            "unfairness": {"before": short(before), "after": short(after)},
             "expected": rounded(expected),
             "groups": [
                 {
                     "group": group_name(group),
-                    "rows": _short(rows[place]),
-                    "positives": _short(evidence[place]),
+                    "rows": short(rows[place]),
+                    "positives": short(evidence[place]),
                     "map": "pooled" if small[place] else "own",
                 }
                 for place, group in enumerate(tally.groups)
             ],
-            "tied_rows": _short(float(everyone[atoms].sum() / everyone.sum())),
+            "tied_rows": short(float(everyone[atoms].sum() / everyone.sum())),
             "notes": [*bias.notes, *warned],
         }
 
@@ -283,7 +283,8 @@ class EqualOpportunity(Reranker):
             "return_scale": self.return_.values.tolist(),
         }
 
-    def _restore(self, tables: dict[str, Any]) -> None:
+    def restore(self, tables: dict[str, Any]) -> None:
+        """Take a model file's tables back in."""
         grid = Grid(np.array(tables["boundaries"], np.float64), np.array(tables["atoms"], np.int64))
         cdf = np.array([row["values"] for row in tables["cdf"]], np.float64)
         self._compile(grid, tables["low"], tables["high"], cdf)
@@ -333,7 +334,3 @@ def _cumulated(mass: Floats) -> Floats:
 
 def _only(cdf: tuple[Floats, Floats], rows: Flags) -> tuple[Floats, Floats]:
     return cdf[0], cdf[1][rows]
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")

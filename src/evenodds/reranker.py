@@ -260,7 +260,8 @@ class Reranker(ABC):
     def _tables(self) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _restore(self, tables: dict[str, Any]) -> None: ...
+    def restore(self, tables: dict[str, Any]) -> None:
+        """Take a model file's tables back in."""
 
 
 def _check_kind(name: str, value: object, default: object) -> None:
@@ -331,7 +332,7 @@ def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
     model.diagnostics_ = body["diagnostics"]
     model.position_bias_ = PositionBias.from_dict(body["position_bias"])
     model.tally_ = None
-    model._restore(body["tables"])  # noqa: SLF001  (the base class of its own subclass)
+    model.restore(body["tables"])
     model.salt_ = int(body["salt"], 16)
     return model
 

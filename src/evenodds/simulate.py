@@ -7,8 +7,10 @@ The normal distributions take standard deviations (0.5 and 0.1), as in the autho
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy.typing as npt
 
 from evenodds.distance import ks_distance
 from evenodds.errors import SettingsError
+from evenodds.files import written_aside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,6 +162,31 @@ def to_batch(
             "label": pa.array(flat(label).astype(np.int8)),
         }
     )
+
+
+def write_simulated(
+    path: str | os.PathLike[str],
+    queries: int,
+    *,
+    seed: int = 0,
+    list_length: int | tuple[int, int] = 50,
+    population_size: int = 50_000,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write the simulated log as Parquet, a batch at a time; return its rows."""
+    import pyarrow.parquet as pq
+
+    rows = 0
+    batches = simulate_batches(queries, seed=seed, list_length=list_length, population_size=population_size)
+    first = next(batches)  # settings out of range are refused here, before a file is made
+    with written_aside(path, overwrite=overwrite) as aside, pq.ParquetWriter(aside, first.schema) as writer:
+        for batch in chain([first], batches):
+            writer.write_batch(batch)
+            rows += batch.num_rows
+            if progress is not None:
+                progress(batch.num_rows)
+    return rows
 
 
 def simulate(

@@ -149,12 +149,17 @@ def sweep(
 def rounded(expected: Prospect) -> dict[str, Any]:
     """Return a prospect as plain JSON values of six digits."""
 
-    def short(value: Any) -> Any:
+    def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: short(part) for name, part in value.items()}
-        return value if value is None else float(f"{value:.6g}")
+            return {name: plain(part) for name, part in value.items()}
+        return value if value is None else short(value)
 
-    return {name: short(value) for name, value in asdict(expected).items()}
+    return {name: plain(value) for name, value in asdict(expected).items()}
+
+
+def short(value: float) -> float:
+    """Keep six digits: what a person reads, and what does not change from machine to machine."""
+    return float(f"{value:.6g}")
 
 
 def _steps(cdf: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -259,7 +260,7 @@ class Audit:
         if top is None:
             return Figure(None)
         most = self.unfairness_at_most(after=after)
-        return Figure(top.ks.value, top.ks.low, most if most == most else None)  # noqa: PLR0124  (not NaN)
+        return Figure(top.ks.value, top.ks.low, None if math.isnan(most) else most)
 
     def verdict(self) -> str:
         """Say in one sentence what was found."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def verdict(audit: Audit) -> str:
     if last is None or last.ks.value is None:
         return said
     most = audit.unfairness_at_most(after=True)
-    bound = f", at most {most:.3f}" if most == most else ""  # noqa: PLR0124  (not NaN)
+    bound = "" if math.isnan(most) else f", at most {most:.3f}"
     return f"{said}; after the model {last.ks.value:.3f}{bound}"
 
 

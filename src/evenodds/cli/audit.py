@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
 
-from evenodds.cli.console import print_json
+from evenodds.cli.console import print_result
 from evenodds.cli.options import Counting, bias_options, column_options, count, counting_options, parse_bias
 
 
@@ -50,16 +51,13 @@ def audit_command(
     result = audit(
         count(logs, Counting.take(options)), fitted, position_bias_method=parse_bias(position_bias)
     )
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        click.echo(str(result))
+    print_result(result, as_json=as_json)
     if fail_above is None:
         return 0
     most = result.unfairness_at_most(after=fitted is not None)
     # Written so that NaN, nothing known, does not pass.
     if most <= fail_above:
         return 0
-    said = "has no upper bound" if most != most else f"may be as large as {most:.4f}"  # noqa: PLR0124  (NaN)
+    said = "has no upper bound" if math.isnan(most) else f"may be as large as {most:.4f}"
     click.echo(f"evenodds: unfairness {said}; the limit is {fail_above}", err=True)
     return 1

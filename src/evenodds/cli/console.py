@@ -50,6 +50,14 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def print_result(result: Any, *, as_json: bool) -> None:
+    """Print what a command found, for people or for programs."""
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        click.echo(str(result))
+
+
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Show a bar on a terminal while long work runs; elsewhere nothing."""

@@ -31,11 +31,9 @@ def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
     \b
       evenodds demo --queries 20000
     """
-    import pyarrow.parquet as pq
-
-    from evenodds.files import check_output, written_aside
+    from evenodds.files import check_output
     from evenodds.opportunity import EqualOpportunity
-    from evenodds.simulate import draw_population, outcome_on_fresh_lists, simulate_batches
+    from evenodds.simulate import draw_population, outcome_on_fresh_lists, write_simulated
     from evenodds.tally import tally
 
     folder = Path(out)
@@ -50,15 +48,8 @@ def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
     )
     for path in (log, counts, model_file):
         check_output(path, overwrite=force)
-    with progress("simulating", queries * 50) as tick, written_aside(log, overwrite=force) as aside:
-        batches = simulate_batches(queries, seed=seed)
-        first = next(batches)
-        with pq.ParquetWriter(aside, first.schema) as writer:
-            writer.write_batch(first)
-            tick(first.num_rows)
-            for batch in batches:
-                writer.write_batch(batch)
-                tick(batch.num_rows)
+    with progress("simulating", queries * 50) as tick:
+        write_simulated(log, queries, seed=seed, overwrite=force, progress=tick)
     with progress("counting", queries * 50) as tick:
         counted = tally(log, progress=tick)
     counted.save(counts, overwrite=force)

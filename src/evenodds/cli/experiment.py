@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from evenodds.cli.console import print_json, progress
+from evenodds.cli.console import print_result, progress
 
 
 @click.command("experiment")
@@ -74,10 +74,7 @@ def experiment_command(
             confidence=confidence,
             progress=tick,
         )
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        click.echo(str(result))
+    print_result(result, as_json=as_json)
 
 
 def _split(text: str) -> dict[str, float]:

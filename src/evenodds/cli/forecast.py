@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from evenodds.cli.console import print_json, progress
+from evenodds.cli.console import print_result, progress
 from evenodds.cli.options import column_options, open_like, parse_bias, take_columns
 
 
@@ -75,7 +75,4 @@ def forecast_command(
             confidence=confidence,
             progress=tick,
         )
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        click.echo(str(result))
+    print_result(result, as_json=as_json)

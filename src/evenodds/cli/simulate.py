@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import click
 
 from evenodds.cli.console import progress
@@ -26,10 +24,7 @@ def simulate_command(
     \b
       evenodds simulate -o log.parquet --queries 20000
     """
-    import pyarrow.parquet as pq
-
-    from evenodds.files import written_aside
-    from evenodds.simulate import simulate_batches
+    from evenodds.simulate import write_simulated
 
     bounds = list_length.split(":")
     if not all(bound.isdigit() for bound in bounds) or len(bounds) > 2:
@@ -37,13 +32,14 @@ def simulate_command(
             f"--list-length {list_length!r}: expected a number like 50, or a range like 10:50"
         )
     lengths = (int(bounds[0]), int(bounds[-1]))
-    batches = simulate_batches(queries, seed=seed, list_length=lengths, population_size=population)
-    rows = 0
     with progress("simulating", queries * sum(lengths) // 2) as tick:
-        first = next(batches)
-        with written_aside(out, overwrite=force) as aside, pq.ParquetWriter(aside, first.schema) as writer:
-            for batch in chain([first], batches):
-                writer.write_batch(batch)
-                rows += batch.num_rows
-                tick(batch.num_rows)
+        rows = write_simulated(
+            out,
+            queries,
+            seed=seed,
+            list_length=lengths,
+            population_size=population,
+            overwrite=force,
+            progress=tick,
+        )
     click.echo(f"wrote {out}: {rows:,} rows, {queries:,} queries ({file_size(out)})")

@@ -12,7 +12,7 @@ from evenodds.odds.bins import Bins
 from evenodds.odds.fit import Fitted, epsilons
 from evenodds.position import PositionBias
 from evenodds.tally import Tally, group_name
-from evenodds.tradeoff import prospect, rounded
+from evenodds.tradeoff import prospect, rounded, short
 
 if TYPE_CHECKING:
     from evenodds.odds.equalized import EqualizedOdds
@@ -70,23 +70,22 @@ def diagnose(
         "groups": [
             {
                 "group": name,
-                "rows": _short(float(tally.counts[c].sum())),
-                "positives": _short(float(tally.effective_positives()[c])),
+                "rows": short(float(tally.counts[c].sum())),
+                "positives": short(float(tally.effective_positives()[c])),
                 "map": "own" if own[c] else "pooled",
-                "clipped": _short(float(bins.clipped[c])),
-                "thin": _short(float(thin[c].max())),
+                "clipped": short(float(bins.clipped[c])),
+                "thin": short(float(thin[c].max())),
             }
             for c, name in enumerate(names)
         ],
         "bins": bins.count,
         "targets": int(fitted.levels.size - 1),
         "solver": {
-            name: _short(value) if isinstance(value, float) else value
-            for name, value in fitted.solved.items()
+            name: short(value) if isinstance(value, float) else value for name, value in fitted.solved.items()
         },
         "residuals": _residuals(model, bins, fitted, own, labels, names, tally.roles.outcomes),
-        "moved": _short(moved),
-        "inversions": _short(_inversions(fitted, bins)),
+        "moved": short(moved),
+        "inversions": short(_inversions(fitted, bins)),
         "notes": [*bias.notes, *warned],
         "warnings": warned,
     }
@@ -119,12 +118,12 @@ def _residuals(
     found = []
     for place, c in enumerate(used):
         by_label = {
-            label_name(int(label), outcomes): _short(float(value))
+            label_name(int(label), outcomes): short(float(value))
             for label, value in zip(labels, off[place], strict=True)
             if model.target == "merit" or label > 0  # observed negatives: see the solver's residual
         }
         sums = float(np.abs(fitted.rows[c].sum(axis=1) - 1.0).max())
-        found.append({"group": names[c], "row_sums": _short(sums), **by_label})
+        found.append({"group": names[c], "row_sums": short(sums), **by_label})
     return found
 
 
@@ -146,8 +145,8 @@ def _largest(mass: Floats) -> float:
 
 
 def _named(names: list[str], values: list[float]) -> dict[str, float]:
-    return {name: _short(value) for name, value in zip(names, values, strict=True)} | {
-        "worst": _short(max(values))
+    return {name: short(value) for name, value in zip(names, values, strict=True)} | {
+        "worst": short(max(values))
     }
 
 
@@ -189,7 +188,3 @@ def _inversions(fitted: Fitted, bins: Bins) -> float:
     crossed = np.triu(higher @ flow.T, 1).sum()
     pairs = np.triu(visits[:, None] * visits[None, :], 1).sum()
     return float(crossed / pairs) if pairs > 0 else 0.0
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")

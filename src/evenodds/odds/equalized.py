@@ -348,7 +348,8 @@ class EqualizedOdds(Reranker):
             tables["order"] = self.order_.to_dict()
         return tables
 
-    def _restore(self, tables: dict[str, Any]) -> None:
+    def restore(self, tables: dict[str, Any]) -> None:
+        """Take a model file's tables back in."""
         levels = np.array(tables["target_levels"], np.float64)
         rows = tuple(kernel_from_json(part["rows"], levels.size - 1) for part in tables["kernel"])
         order = InBinOrder.from_dict(tables["order"]) if "order" in tables else None

@@ -12,9 +12,6 @@ the order of their likelihood ratios is the order of their noise: the frontier p
 fresh data does not keep, and unequally so between groups. ``order="score"`` takes the hull of the
 ROC points in the order of the scores instead (isotonic regression of the likelihood ratio): adjacent
 bins that contradict the order are pooled and treated alike.
-
-Curves are kept in the coordinates ``along = FPR + TPR`` and ``height = TPR - FPR``: a quarter turn
-that makes vertical and horizontal stretches plain slopes of 1 and -1 and leaves minima minima.
 """
 
 from __future__ import annotations
@@ -27,13 +24,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from evenodds.errors import SettingsError, TallyError
-from evenodds.odds.coupling import GRID, Ints, couple, lay_out, least_movement
+from evenodds.odds.coupling import GRID, Ints, couple, least_movement
+from evenodds.odds.curve import area_under, hull, lower, simplify, tidy
 from evenodds.odds.problem import Floats, Kernel, OddsProblem
 
 Order = Literal["likelihood", "score"]
 
 _PROVEN = 1e-6  # part of the movement that may be unproven if it is called the least
-_BEND = 4e-15  # height of a vertex over the chord of its neighbours that rounding can make
 
 
 @dataclass(frozen=True)
@@ -109,18 +106,6 @@ class Threshold(NamedTuple):
     accuracy: float
 
 
-class _Curve(NamedTuple):
-    """A concave curve: height over along, from (0, 0) to (2, 0)."""
-
-    along: Floats
-    height: Floats
-
-    @property
-    def auc(self) -> float:
-        """Half the square, and half the area over the diagonal: the turn doubles areas."""
-        return 0.5 + 0.5 * _area(self.along, self.height)
-
-
 def find_frontier(
     problem: OddsProblem,
     *,
@@ -162,12 +147,12 @@ def find_frontier(
     given = problem.given / problem.given.sum(axis=2, keepdims=True)
     single = np.arange(problem.bins)
     pools = tuple(_pool(group) if order == "score" else single for group in given)
-    hulls = [_hull(_gather(group, pool)) for group, pool in zip(given, pools, strict=True)]
+    hulls = [hull(_gather(group, pool)) for group, pool in zip(given, pools, strict=True)]
     shared = hulls[0]
-    for hull in hulls[1:]:
-        shared = _lower(shared, hull)
-    shared = _tidy(shared)
-    kept = _simplify(shared, loss, max_targets)
+    for other in hulls[1:]:
+        shared = lower(shared, other)
+    shared = tidy(shared)
+    kept = simplify(shared, loss, max_targets)
     rates = np.stack([kept.along - kept.height, kept.along + kept.height]) / 2.0
     rates = np.rint(rates * GRID) / GRID  # bins lie on this grid already; now crossings do too
     false, true = np.maximum.accumulate(np.clip(rates, 0.0, 1.0), axis=1)
@@ -175,9 +160,9 @@ def find_frontier(
     return Frontier(
         false_positive_rate=false,
         true_positive_rate=true,
-        auc=_area(false, true),
+        auc=area_under(false, true),
         exact_auc=shared.auc,
-        own_auc=np.array([hull.auc for hull in hulls]),
+        own_auc=np.array([own.auc for own in hulls]),
         raw_auc=(given[:, 1] * below).sum(axis=1),
         pools=pools,
     )
@@ -321,94 +306,3 @@ def _check(problem: OddsProblem, order: str, loss: float, max_targets: int | Non
             f"group {group} has no distribution over bins given label {label}",
             hint="every group needs positives and negatives",
         )
-
-
-def _area(x: Floats, y: Floats) -> float:
-    return 0.5 * float(np.diff(x) @ (y[1:] + y[:-1]))
-
-
-def _hull(given: Floats) -> _Curve:
-    """Return the upper concave hull of a group's ROC: its bins in falling likelihood ratio."""
-    line = lay_out(given)
-    along, true = 2.0 - line.edges[::-1], 1.0 - line.heights[::-1]
-    return _Curve(along, 2.0 * true - along)
-
-
-def _lower(one: _Curve, other: _Curve) -> _Curve:
-    """Return the pointwise minimum: the vertices of the lower curve, and where the curves cross."""
-    along = np.union1d(one.along, other.along)
-    first, second = np.interp(along, *one), np.interp(along, *other)
-    ahead = first - second
-    cross = np.flatnonzero(ahead[:-1] * ahead[1:] < 0.0)
-    part = ahead[cross] / (ahead[cross] - ahead[cross + 1])
-    where = along[cross] + part * (along[cross + 1] - along[cross])
-    keep = (np.isin(along, one.along) & (ahead <= 0.0)) | (np.isin(along, other.along) & (ahead >= 0.0))
-    along = np.concatenate([along[keep], where])
-    order = np.argsort(along, kind="stable")
-    along = along[order]
-    return _Curve(along, np.minimum(np.interp(along, *one), np.interp(along, *other)))
-
-
-def _tidy(curve: _Curve) -> _Curve:
-    """Drop what rounding made: vertices on top of another, and those where the curve does not bend."""
-    along, first = np.unique(curve.along, return_index=True)
-    height = curve.height[first]
-    while along.size > 2:
-        width, rise = np.diff(along), np.diff(height)
-        bend = (rise[:-1] * width[1:] - rise[1:] * width[:-1]) / (along[2:] - along[:-2])
-        flat = np.flatnonzero(bend <= _BEND) + 1
-        if not flat.size:
-            break
-        run = np.diff(flat, prepend=-1) > 1
-        since = np.arange(flat.size) - np.maximum.accumulate(np.where(run, np.arange(flat.size), 0))
-        drop = flat[since % 2 == 0]  # never two neighbours: the next round looks at what they leave
-        along, height = np.delete(along, drop), np.delete(height, drop)
-    return _Curve(along, height)
-
-
-def _simplify(curve: _Curve, loss: float, max_targets: int | None) -> _Curve:
-    """Keep few vertices: segments as long as a bound on each one's loss allows; the bound by bisection."""
-    width, mean = np.diff(curve.along), 0.5 * (curve.height[1:] + curve.height[:-1])
-    area = np.concatenate([[0.0], np.cumsum(0.5 * width * mean)])
-    lists = curve.along.tolist(), curve.height.tolist(), area.tolist()
-    kept = list(range(curve.along.size))
-    if loss > 0.0:
-        low, high = loss / len(kept), loss
-        kept = _walk(*lists, low)
-        for _ in range(10):
-            bound = (low * high) ** 0.5
-            fewer = _walk(*lists, bound)
-            if area[-1] - 0.5 * _area(curve.along[fewer], curve.height[fewer]) <= loss:
-                kept, low = fewer, bound
-            else:
-                high = bound
-    if max_targets is not None and len(kept) - 1 > max_targets:
-        low, high = 1e-16, 1.0
-        for _ in range(25):
-            bound = (low * high) ** 0.5
-            fewer = _walk(*lists, bound)
-            low, high = (low, bound) if len(fewer) - 1 <= max_targets else (bound, high)
-        kept = _walk(*lists, high)
-    return _Curve(curve.along[kept], curve.height[kept])
-
-
-def _walk(along: list[float], height: list[float], area: list[float], bound: float) -> list[int]:
-    """Return vertices such that each chord loses at most `bound` of AUC and is as long as can be."""
-    last = len(along) - 1
-
-    def lost(start: int, stop: int) -> float:
-        chord = 0.25 * (along[stop] - along[start]) * (height[start] + height[stop])
-        return area[stop] - area[start] - chord
-
-    at, step = [0], 1
-    while at[-1] < last:
-        start = at[-1]
-        near, far = start + 1, min(start + 2 * step, last) + 1  # near will do, far may not
-        while far <= last and lost(start, far - 1) <= bound:
-            near, far = far - 1, min(2 * far - start, last) + 1
-        while far - near > 1:
-            middle = (near + far) // 2
-            near, far = (middle, far) if lost(start, middle) <= bound else (near, middle)
-        step = near - start
-        at.append(near)
-    return at
