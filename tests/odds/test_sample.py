@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from evenodds.keys import key_words, uniforms
+from evenodds.maps import ReturnScale
 from evenodds.odds.sample import KernelTable
 
 
@@ -59,3 +60,18 @@ def test_piece_and_outcome_agree():
     piece, place = table.piece(asked, draws)
     expected = low[table.target[piece]] + table.within(piece, place) * table.span[piece]
     np.testing.assert_allclose(table.outcome(asked, draws), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("ends", [[0.0, 3.5, 3.6, 20.0, 40.25, 50.0], [0.0, 10.0, 10.0, 20.0, 49.9, 50.0]])
+def test_cutting_at_the_steps_of_the_way_back_changes_nothing(ends):
+    """An outcome read through a bent way back is that way back of the plain outcome, wherever targets end."""
+    rng = np.random.default_rng(7)
+    rows, _ = random_rows(rng)
+    back = ReturnScale(np.cumsum(rng.random(51) ** 4))
+    low, high = np.array(ends[:-1]), np.array(ends[1:])
+    asked = rng.integers(0, 14, 5_000)
+    draws = uniforms(key_words(np.arange(5_000)), salt=8)
+    plain = KernelTable(rows, low, high).outcome(asked, draws)
+    np.testing.assert_allclose(
+        KernelTable(rows, low, high, back).outcome(asked, draws), back(plain), rtol=1e-9
+    )
