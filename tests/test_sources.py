@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import evenodds as eo
+from evenodds.distance import ks_distance
 from evenodds.sources import open_source
 
 
@@ -219,3 +220,16 @@ def test_files_with_other_columns_are_refused(tmp_path, table):
     pq.write_table(table.set_column(0, "query", pa.array(range(table.num_rows))), tmp_path / "b.parquet")
     with pytest.raises(eo.LogError, match=r"b.parquet has other columns or types than .*a.parquet"):
         eo.Log(tmp_path)
+
+
+@pytest.mark.parametrize("stored", ["parquet", "memory"])
+def test_the_sample_does_not_line_up_with_the_lists(simulated, tmp_path, monkeypatch, stored):
+    """One row in twenty of a log of lists of 50 looks like the whole log, not like every twentieth slot."""
+    monkeypatch.setattr("evenodds.sources._SAMPLE", 10_000)
+    if stored == "parquet":
+        pq.write_table(simulated, tmp_path / "log.parquet", row_group_size=50_000)
+    source = tmp_path / "log.parquet" if stored == "parquet" else simulated
+    sample = eo.Log(source).score_sample()
+    distance = ks_distance(sample, simulated["score"].to_numpy())
+    assert 8_000 < sample.size < 22_000
+    assert distance < 1.95 / np.sqrt(sample.size)
