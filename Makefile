@@ -20,6 +20,14 @@ help:  ## print these targets
 	@$(PIP) install --require-hashes -r requirements/dev.lock
 	@touch $@
 
+.venv/spark: requirements/spark.lock .venv/dev
+	@$(PIP) install --require-hashes -r requirements/spark.lock
+	@touch $@
+
+.venv/docs: requirements/docs.lock .venv/dev
+	@$(PIP) install --require-hashes -r requirements/docs.lock
+	@touch $@
+
 demo: .venv/run  ## run the main job: the paper's simulation, start to finish
 	@$(BIN)/evenodds demo --force
 
@@ -66,7 +74,7 @@ wheel: .venv/run  ## build the wheel and try it in an environment of its own
 	@cd build/wheel && venv/bin/evenodds demo --queries 2000 --force
 
 lock:  ## renew the lock files (needs uv)
-	cd requirements && for name in run dev; do \
+	cd requirements && for name in run dev spark docs; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --custom-compile-command "make lock" $$name.in -o $$name.lock; done
 

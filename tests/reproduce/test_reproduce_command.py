@@ -61,7 +61,7 @@ def test_without_the_extra_the_numbers_are_written_all_the_same(ready, tmp_path,
     assert run("--quick", "-o", tmp_path) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "evenodds[plots]" in error
+    assert "evenodds[report]" in error
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
     assert issubclass(MissingExtraError, ImportError)
 

@@ -39,7 +39,7 @@ def reproduce_command(
     """Repeat the paper's empirical section, and say which of its claims hold.
 
     Each claim is decided by a rule that stands in results.json, from replicates of the whole study.
-    The pictures need the extra "plots".
+    The pictures need the extra "report".
 
     \b
       evenodds reproduce --quick

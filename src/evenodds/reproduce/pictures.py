@@ -65,7 +65,7 @@ def _libraries() -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError(
             f"pictures need {error.name}, which is not installed",
-            hint="pip install 'evenodds[plots]', or --no-pictures",
+            hint="pip install 'evenodds[report]', or --no-pictures",
         ) from None
 
 
