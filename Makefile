@@ -62,7 +62,7 @@ figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh 
 example: .venv/run  ## make the small log that ships
 	@$(BIN)/evenodds simulate -o examples/impressions.parquet --queries 1000 --seed 1 --force
 
-readme: .venv/dev  ## put what the README's commands print into the README
+readme: .venv/dev  ## put what the commands print into the README and the pages of the site
 	@$(BIN)/python bench/readme.py
 
 wheel: .venv/run  ## build the wheel and try it in an environment of its own

@@ -1,9 +1,11 @@
-"""Write the output of every command in the README below it: run after anything they print has changed."""
+"""Write what every command and every line of Python prints below it: in the README and in the site's pages.
+
+python bench/readme.py                     # all of them
+python bench/readme.py docs/tutorial.md    # some
+"""
 
 from __future__ import annotations
 
-import re
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -12,21 +14,15 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Run the console blocks in a folder of their own, and put what they print into the README."""
+    """Run the blocks of each page in a folder of its own, and put what they print into the page."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from test_readme import commands, run  # type: ignore[import-not-found]  # the test that keeps it true
+    from pages import pages, rendered, runs, session_of  # type: ignore[import-not-found]  # what the tests use
 
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "examples", Path(folder, "examples"))
-
-        def renew(block: re.Match[str]) -> str:
-            shown = [f"$ {command}\n{run(command, Path(folder))}" for command, _ in commands(block.group(1))]
-            return f"```console\n{''.join(shown)}```"
-
-        readme = ROOT / "README.md"
-        readme.write_text(
-            re.sub(r"```console\n(.*?)```", renew, readme.read_text("utf-8"), flags=re.DOTALL), "utf-8"
-        )
+    for page in [Path(name).resolve() for name in sys.argv[1:]] or pages():
+        text = page.read_text("utf-8")
+        if runs(text):
+            with tempfile.TemporaryDirectory() as folder:
+                page.write_text(rendered(text, session_of(page, folder)), "utf-8")
 
 
 if __name__ == "__main__":

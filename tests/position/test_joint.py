@@ -7,7 +7,7 @@ import pytest
 
 import evenodds as eo
 from evenodds.position import joint
-from evenodds.position.smooth import roughness
+from evenodds.position.smooth import chosen_penalty, roughness
 from evenodds.simulate import position_weights
 from oracles import positions
 from worlds import decay, draw, rows_of, z_scores
@@ -171,3 +171,16 @@ def test_scores_never_seen_at_two_positions_leave_the_weights_finite():
     np.add.at(impressions, (place, place), 1)
     positives[np.arange(4), np.arange(4)] = [50, 40, 30, 20]
     assert joint.estimate(positives, impressions) == pytest.approx(1.0)
+
+
+def test_the_parts_of_smoothing_point_the_same_way_on_every_processor(monkeypatch):
+    """An eigenvector's sign is a matter of the processor; what smoothing adds to the error does not follow it."""
+    positions = np.arange(1, 11)
+    curvature = np.diag(np.linspace(400.0, 40.0, 10)) + 5.0
+    theta = -0.4 * np.log(positions) + 0.05 * np.cos(positions)
+    _, parts = chosen_penalty(theta, curvature, positions)
+    usual = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: (usual(matrix)[0], -usual(matrix)[1]))
+    _, turned = chosen_penalty(theta, curvature, positions)
+    assert len(parts) > 1
+    assert parts == pytest.approx(turned, abs=1e-12)

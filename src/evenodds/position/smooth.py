@@ -68,6 +68,8 @@ def chosen_penalty(theta: Floats, curvature: Floats, positions: Ints) -> tuple[F
     value, vector = np.linalg.eigh(beyond)
     kept = value > 1e-3 * max(float(value[-1]), 0.0)
     parts = np.sqrt(value[kept])[:, None] * (basis @ vector[:, kept]).T
+    # An eigenvector may point either way, and processors differ in it; intervals are drawn with seeded signs.
+    parts *= np.sign(np.take_along_axis(parts, np.abs(parts).argmax(axis=1)[:, None], axis=1))
     looser = (shrink[max(best - _LOOSER, 0)] - shrink[best]) * seen
     parts = np.vstack((basis @ looser, parts))
     return _STRENGTHS[best] * matrix, np.hstack((np.zeros((len(parts), 1)), parts))
