@@ -4,7 +4,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts bench bench-large bench-odds figures readme example wheel lock format clean
+.PHONY: help demo test test-browser test-spark system check lint types contracts bench bench-large bench-odds \
+  figures readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,7 +35,16 @@ demo: .venv/run  ## run the main job: the paper's simulation, start to finish
 test: .venv/dev  ## run the tests
 	@$(BIN)/pytest -n auto
 
-check: lint types contracts test  ## all that CI runs: lint, format, types, import contracts, tests
+test-browser: .venv/dev  ## the tests that drive Chromium and Node.js (make system installs these)
+	@$(BIN)/pytest -m "browser or node"
+
+test-spark: .venv/spark  ## the tests on Apache Spark (make system installs Java)
+	@$(BIN)/pytest -m spark
+
+system:  ## install what Debian has and the other tests need: Chromium, Node.js, Java
+	@.ci/system
+
+check: lint types contracts test-browser test-spark test  ## all that CI runs: lint, types, contracts, tests
 
 lint: .venv/dev  ## ruff: rules and format
 	@$(BIN)/ruff check
