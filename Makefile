@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-spark system check lint types contracts bench bench-large bench-odds \
+.PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds \
   figures readme example wheel lock format clean
 
 help:  ## print these targets
@@ -44,7 +44,7 @@ test-spark: .venv/spark  ## the tests on Apache Spark (make system installs Java
 system:  ## install what Debian has and the other tests need: Chromium, Node.js, Java
 	@.ci/system
 
-check: lint types contracts test-browser test-spark test  ## all that CI runs: lint, types, contracts, tests
+check: lint types contracts docs test-browser test-spark test  ## all that CI runs: lint, types, contracts, site, tests
 
 lint: .venv/dev  ## ruff: rules and format
 	@$(BIN)/ruff check
@@ -55,6 +55,10 @@ types: .venv/dev  ## mypy, strict
 
 contracts: .venv/dev  ## import-linter: which room may use which
 	@$(BIN)/lint-imports
+
+docs: .venv/docs  ## build the documentation site into build/site, warnings as errors, no network
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "built build/site/index.html"
 
 bench: .venv/run  ## one table of ratios, measured in one run
 	@$(BIN)/python bench/run.py
