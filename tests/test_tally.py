@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import evenodds as eo
-from evenodds.tally import as_tally, check_comparable, group_name
+from evenodds.groups import group_name
+from evenodds.tally import as_tally, check_comparable
 
 
 @pytest.fixture(scope="module")

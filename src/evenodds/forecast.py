@@ -33,13 +33,14 @@ import numpy.typing as npt
 from evenodds.engines.arrow import COARSE_CELLS, Counter
 from evenodds.errors import EvenoddsError, LogError, SettingsError, TallyError
 from evenodds.grid import Grid
+from evenodds.groups import group_name
 from evenodds.log import Log
 from evenodds.outlook import Forecast, GroupForecast, bias_here, figures, intervals, percent, weight_spread
 from evenodds.position import PositionBias, position_bias as estimated_bias
 from evenodds.position.estimate import Method
 from evenodds.replay import Places, Replay, check_keys, default_keys, fair_scores, query_hashes
 from evenodds.reranker import Reranker
-from evenodds.tally import DEPTH, Tally, as_log, from_counted, group_name
+from evenodds.tally import DEPTH, Tally, as_log, from_counted
 
 Floats = npt.NDArray[np.float64]
 

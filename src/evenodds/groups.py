@@ -10,14 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import SettingsError, UnknownGroupError
-from evenodds.tally import Group, group_name
 
+Group = tuple[str, ...]
 Codes = npt.NDArray[np.intp]
 Unknown = Literal["pooled", "keep", "error"]
 UNKNOWN_POLICIES = ("pooled", "keep", "error")
 _FEW = 2_000  # so few values are looked up one by one
 _FEW_NAMES = 32
 _BLOCK = 32_768  # rows whose texts fit the second-level cache
+
+
+def group_name(group: Group) -> str:
+    """Name a group for people: crossed columns are joined by a sign that no column uses.
+
+    >>> group_name(("female", "30-39"))
+    'female × 30-39'
+    """
+    return " × ".join(group)
 
 
 class GroupIndex:

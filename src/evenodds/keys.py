@@ -49,19 +49,23 @@ def salt_of(content: bytes) -> int:
 
 
 def key_words(keys: object) -> Words:
-    """Return the two words of each key, shape (2, n); `keys` is a column, or a tuple of columns."""
+    """Return the two words of each key, shape (2, n).
+
+    `keys` is a column, or a tuple of columns, in which one value alone stands for all items.
+    """
     if isinstance(keys, tuple):
         if not keys:
             raise SettingsError("keys is an empty tuple; expected one or more columns of keys")
-        columns = [key_words(column) for column in keys]
-        if len({column.shape for column in columns}) > 1:
+        alone = [is_one_key(column) for column in keys]
+        columns = [
+            key_words([column] if single else column) for column, single in zip(keys, alone, strict=True)
+        ]
+        lengths = {column.shape[1] for column, single in zip(columns, alone, strict=True) if not single}
+        if len(lengths) > 1:
             raise SettingsError(f"key columns differ in length: {[column.shape[1] for column in columns]}")
         words = columns[0]
         for column in columns[1:]:
-            first = words[0].copy()
-            words = words * np.uint64(COMBINE) + column
-            words[1] += first
-            words &= _LOW
+            words = _joined(words, column)
         return words
     if type(keys) is list and keys and type(keys[0]) is str:  # what a request handler has
         try:
@@ -70,6 +74,20 @@ def key_words(keys: object) -> Words:
         except (UnicodeEncodeError, TypeError, ValueError):
             pass
     return _column_words(keys)
+
+
+def is_one_key(column: object) -> bool:
+    """Whether this is one key rather than a column of them."""
+    return isinstance(column, str | int | np.integer)
+
+
+def _joined(words: Words, column: Words) -> Words:
+    """Combine the words of the columns so far with those of the next; either may be one key's."""
+    joined = words * np.uint64(COMBINE)
+    joined[1] += words[0]
+    joined = joined + column
+    joined &= _LOW
+    return joined
 
 
 def _column_words(keys: object) -> Words:

@@ -8,23 +8,22 @@ then all groups together go back to the scale of the scores, by one function for
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evenodds.audit import largest_distance
 from evenodds.errors import SettingsError, SmallGroupWarning, TallyError
-from evenodds.grid import Grid
-from evenodds.groups import GroupIndex, Unknown
-from evenodds.keys import Words, uniforms
-from evenodds.maps import CdfMaps, Interpolation, ReturnScale, quantile_function
+from evenodds.groups import GroupIndex, Unknown, group_name
+from evenodds.maps import Interpolation, ReturnScale, quantile_function
 from evenodds.merit import merit_mass
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
-from evenodds.reranker import Codes, Reranker
-from evenodds.tally import Tally, check_comparable, group_name
+from evenodds.reranker import Reranker
+from evenodds.scoring.opportunity import OpportunityScorer, cdf_maps
+from evenodds.scoring.scorer import Scorer
+from evenodds.tally import Tally, check_comparable
 from evenodds.tradeoff import prospect, rounded, short
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +31,6 @@ Flags = npt.NDArray[np.bool_]
 
 _ORDER = 1e-6  # share of the group's all-rows distribution blended in, see _distributions
 _ATOM_STEPS = 64  # an atom's draws are represented by so many points when a tally is mapped
-_BLOCK = 32_768  # rows mapped at a time: temporaries stay in the second-level cache
 
 
 class EqualOpportunity(Reranker):
@@ -130,24 +128,34 @@ class EqualOpportunity(Reranker):
         cdf = _distributions(positives, everyone, small)
         self.groups_, self.group_columns_ = tally.groups, tally.roles.group
         self.position_bias_ = bias
-        self._compile(grid, *tally.score_range, cdf)
+        maps = cdf_maps(
+            grid,
+            *tally.score_range,
+            cdf,
+            scale=self.scale,
+            points=self.points,
+            interpolation=self.interpolation,
+        )
         levels = np.linspace(0.0, 1.0, self.points + 1)
         share = everyone.sum(axis=1) / everyone.sum()
         mixture = np.zeros(levels.size)
-        for part, row, mass in zip(share, self.maps_.cdf, everyone, strict=False):
+        for part, row, mass in zip(share, cdf, everyone, strict=False):
             mixture += part * _share_below(levels, row, mass)
         values = quantile_function(
-            self.maps_.edges, grid.is_atom(), everyone.sum(axis=0), np.clip(mixture, 0.0, 1.0)
+            maps.edges, grid.is_atom(), everyone.sum(axis=0), np.clip(mixture, 0.0, 1.0)
         )
-        self.return_ = ReturnScale(np.maximum.accumulate(values))
+        back = ReturnScale(np.maximum.accumulate(values))
+        index = GroupIndex(self.groups_, self.group_columns_, maps.stride)
+        self.take(
+            OpportunityScorer(maps, back, index, scale=self.scale, alpha=self.alpha, unknown=self.unknown)
+        )
         self.diagnostics_ = self._diagnose(tally, bias, evidence, small)
 
-    def _compile(self, grid: Grid, low: float, high: float, cdf: Floats) -> None:
-        # On the way back to the original scale the unit interval is cut into `points` steps.
-        height = 1.0 if self.scale == "unit" else float(self.points)
-        self.maps_ = CdfMaps(grid, low, high, cdf, self.interpolation, height)
-        self.index_ = GroupIndex(self.groups_, self.group_columns_, self.maps_.stride)
-        self.draws_ = self.maps_.has_atoms
+    def take(self, scorer: Scorer) -> None:
+        """Take in what was fitted, or read from a file."""
+        super().take(scorer)
+        fitted = cast("OpportunityScorer", scorer)
+        self.maps_, self.return_ = fitted.maps, fitted.back
 
     def _diagnose(self, tally: Tally, bias: PositionBias, evidence: Floats, small: Flags) -> dict[str, Any]:
         mass = merit_mass(tally, bias)[:, 1:].sum(axis=1)
@@ -180,41 +188,6 @@ class EqualOpportunity(Reranker):
             "tied_rows": short(float(everyone[atoms].sum() / everyone.sum())),
             "notes": [*bias.notes, *warned],
         }
-
-    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
-        if b"\0" in np.isfinite(scores).tobytes():  # in a request a third of the time that all() takes
-            first = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise SettingsError(
-                f"score {scores[first]} at place {first}; expected finite numbers",
-                hint="nothing was transformed",
-            )
-        draws = None if words is None else self._draws(scores, codes, words)
-        if scores.size <= _BLOCK:
-            return self._mapped(scores, codes, draws)
-        fair = np.empty_like(scores)
-        for start in range(0, scores.size, _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            fair[rows] = self._mapped(scores[rows], codes[rows], None if draws is None else draws[rows])
-        return fair
-
-    def _mapped(self, scores: Floats, codes: Codes, draws: Floats | None) -> Floats:
-        fair = self.maps_(scores, codes, draws)
-        if self.scale == "original":
-            fair = self.return_(fair)
-        if self.alpha < 1.0:
-            fair = self.alpha * fair + (1.0 - self.alpha) * scores
-        if self.unknown == "keep":
-            fair = np.where(codes == self.index_.unknown, scores, fair)
-        return fair
-
-    def _draws(self, scores: Floats, codes: Codes, words: Callable[[], Words]) -> Floats | None:
-        """Draw where a score is tied; elsewhere keys change nothing."""
-        tied = np.flatnonzero(self.maps_.jumps(scores, codes))
-        if tied.size == 0:
-            return None
-        draws = np.zeros(scores.size)
-        draws[tied] = uniforms(words()[:, tied], self.salt_)
-        return draws
 
     def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
         """Return thresholds and the share of each group's mass at or below them."""
@@ -265,30 +238,6 @@ class EqualOpportunity(Reranker):
     def _blend(self, run: Floats, scores: Floats) -> Floats:
         fair = run if self.scale == "unit" else self.return_(run.copy())
         return self.alpha * fair + (1.0 - self.alpha) * scores
-
-    def _numbers(self) -> bytes:
-        return b"".join(part.tobytes() for part in (self.maps_.edges, self.maps_.cdf, self.return_.values))
-
-    def _tables(self) -> dict[str, Any]:
-        maps = self.maps_
-        names = [*(group_name(group) for group in self.groups_), "pooled"]
-        return {
-            "low": maps.low,
-            "high": maps.high,
-            "boundaries": maps.grid.boundaries.tolist(),
-            "atoms": maps.grid.atoms.tolist(),
-            "cdf": [
-                {"group": name, "values": row} for name, row in zip(names, maps.cdf.tolist(), strict=True)
-            ],
-            "return_scale": self.return_.values.tolist(),
-        }
-
-    def restore(self, tables: dict[str, Any]) -> None:
-        """Take a model file's tables back in."""
-        grid = Grid(np.array(tables["boundaries"], np.float64), np.array(tables["atoms"], np.int64))
-        cdf = np.array([row["values"] for row in tables["cdf"]], np.float64)
-        self._compile(grid, tables["low"], tables["high"], cdf)
-        self.return_ = ReturnScale(np.array(tables["return_scale"], np.float64))
 
 
 def _distributions(positives: Floats, everyone: Floats, small: Flags) -> Floats:

@@ -1,49 +1,34 @@
 """The fitted thing: apply it, save it, load it.
 
-A model file is JSON that a person can read: what it was fitted on, its settings, its diagnostics,
-its tables, and a checksum over all of it. The same log and settings give the same bytes.
+What it does to scores is its scorer, see :mod:`evenodds.scoring`; here is what was fitted, and how it
+is written down: what it was fitted on, its settings, its diagnostics, its tables.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 import os
-import secrets
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evenodds._version import __version__
-from evenodds.errors import (
-    DamagedFileError,
-    EvenoddsError,
-    NewerVersionError,
-    RandomDrawWarning,
-    SettingsError,
-)
+from evenodds.errors import DamagedFileError, EvenoddsError, SettingsError
 from evenodds.files import written_aside
-from evenodds.groups import UNKNOWN_POLICIES, GroupIndex, Unknown
-from evenodds.keys import Words, key_words, salt_of, seeded_words
+from evenodds.groups import UNKNOWN_POLICIES, Group, GroupIndex, Unknown, group_name
+from evenodds.keys import Words
+from evenodds.model_file import FORMAT, VERSION, read_model, readable_json, sealed
 from evenodds.position import PositionBias
-from evenodds.tally import Group, Tally, as_tally, is_counted
+from evenodds.scoring.load import scorer_of
+from evenodds.scoring.scorer import Codes, Floats, Scorer
+from evenodds.tally import Tally, as_tally, is_counted
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]
 
-FORMAT = "evenodds-model"
-VERSION = 1
 _HOMES = {"opportunity": "evenodds.opportunity", "odds": "evenodds.odds.equalized"}  # imported on demand
-_SEAL = ',\n  "checksum": "'
 
 
 class Reranker(ABC):
@@ -67,6 +52,7 @@ class Reranker(ABC):
     tally_: Tally | None
     index_: GroupIndex
     draws_: bool
+    _scorer: Scorer
 
     def __init_subclass__(cls) -> None:
         Reranker.kinds[cls.criterion] = cls
@@ -95,7 +81,6 @@ class Reranker(ABC):
             "roles": tally.roles.to_dict(),
             "weighted": tally.weighted,
         }
-        self.__dict__.pop("salt_", None)
         return self
 
     def update(self, data: object, *, decay: float = 1.0, **roles: object) -> Self:
@@ -145,54 +130,31 @@ class Reranker(ABC):
         seed
             Stands in for keys: draws then depend on the place in the batch.
         """
-        try:
-            values = np.asarray(scores, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise SettingsError("scores are not all numbers", hint="nothing was transformed") from None
-        if values.ndim != 1:
-            raise SettingsError(f"scores have {values.ndim} dimensions; expected one number an item")
-        codes = self._codes(groups, values.size)
-        if keys is not None:
-            _check_length(keys, values.size)
-        if not self.draws_:
-            return self._transform(values, codes, None)
-        return self._transform(values, codes, lambda: self._words(keys, seed, values.size))
+        return self.scorer_.transform(scores, groups, keys, seed=seed)
 
     def transform_words(
         self, scores: Floats, groups: object, words: Words | None, *, seed: int = 0, first: int = 0
     ) -> Floats:
         """Transform a part of a log: keys already hashed, or row numbers from `first` under a seed."""
-        codes = self._codes(groups, scores.size)
-        return self._transform(
-            scores, codes, lambda: seeded_words(scores.size, seed, first) if words is None else words
-        )
+        return self.scorer_.transform_words(scores, groups, words, seed=seed, first=first)
 
-    def _codes(self, groups: object, size: int) -> Codes:
+    @property
+    def scorer_(self) -> Scorer:
+        """The transform as flat arrays, under the model's present settings."""
         try:
-            codes = self.index_.codes(groups, size)
+            scorer = self._scorer
         except AttributeError:
             self._check_fitted()
             raise
-        if self.unknown == "error":
-            self.index_.check_known(codes, groups)
-        return codes
+        if scorer.alpha != self.alpha or scorer.unknown != self.unknown:
+            scorer = self._scorer = scorer.changed(self.alpha, self.unknown)
+        return scorer
 
-    @abstractmethod
-    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
-        """Transform; `words` is called only where something has to be drawn."""
-
-    def _words(self, keys: object, seed: int | None, size: int) -> Words:
-        """Return key words for draws; without keys, by a seed that is said when it is made up."""
-        if keys is not None:
-            return key_words(keys)
-        if seed is None:
-            seed = secrets.randbits(31)
-            warnings.warn(
-                f"scores were drawn at random without keys; seed={seed} repeats them, keys keep them per item",
-                RandomDrawWarning,
-                stacklevel=6,
-            )
-        return seeded_words(size, seed)
+    def take(self, scorer: Scorer) -> None:
+        """Take in what was fitted, or read from a file."""
+        self._scorer = scorer
+        self.index_ = scorer.index
+        self.draws_ = scorer.draws
 
     @abstractmethod
     def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
@@ -223,10 +185,10 @@ class Reranker(ABC):
 
     # Saving
 
-    @cached_property
+    @property
     def salt_(self) -> int:
         """What the model adds to every key, so that two models draw independently."""
-        return salt_of(self._numbers())
+        return self.scorer_.salt
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model file's content, as plain JSON values."""
@@ -243,7 +205,7 @@ class Reranker(ABC):
             "diagnostics": self.diagnostics_,
             "position_bias": self.position_bias_.to_dict(),
             "salt": f"{self.salt_:016x}",
-            "tables": self._tables(),
+            "tables": self.scorer_.to_tables([*map(group_name, self.groups_), "pooled"]),
         }
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -251,17 +213,6 @@ class Reranker(ABC):
         text = sealed(readable_json(self.to_dict()))
         with written_aside(path, overwrite=overwrite) as aside:
             aside.write_text(text, encoding="utf-8")
-
-    @abstractmethod
-    def _numbers(self) -> bytes:
-        """Return what tells this model's tables from another's."""
-
-    @abstractmethod
-    def _tables(self) -> dict[str, Any]: ...
-
-    @abstractmethod
-    def restore(self, tables: dict[str, Any]) -> None:
-        """Take a model file's tables back in."""
 
 
 def _check_kind(name: str, value: object, default: object) -> None:
@@ -279,43 +230,9 @@ def _check_kind(name: str, value: object, default: object) -> None:
         raise SettingsError(f"{name} must be {said}, got {value!r}")
 
 
-def _check_length(keys: object, size: int) -> None:
-    columns: tuple[Any, ...] = keys if isinstance(keys, tuple) else (keys,)
-    for column in columns:
-        length = len(column)
-        if length != size:
-            raise SettingsError(f"{size} scores but {length} keys; expected one key an item")
-
-
 def load(path: str | os.PathLike[str]) -> Reranker:
     """Read a model file; a damaged one, or one of a later version, is refused."""
-    name = os.fspath(path)
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-        body = json.loads(text)
-    except FileNotFoundError:
-        raise DamagedFileError(f"no such file: {name}") from None
-    except OSError as error:
-        raise DamagedFileError(f"cannot read {name}: {error.strerror or error}") from None
-    except ValueError:  # not JSON, or not even text
-        raise DamagedFileError(
-            f"{name} is not a whole model file", hint="make it again with evenodds fit"
-        ) from None
-    if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise DamagedFileError(f"{name} is not a model file", hint="evenodds fit LOG -o model.json makes one")
-    if type(body.get("version")) is not int:
-        raise DamagedFileError(f"{name} is not a whole model file", hint="make it again with evenodds fit")
-    if body["version"] > VERSION:
-        raise NewerVersionError(
-            f"{name} has model version {body.get('version')}; this program reads up to {VERSION}",
-            hint="upgrade evenodds",
-        )
-    if sealed(text.rpartition(_SEAL)[0] + "\n}\n") != text:
-        raise DamagedFileError(
-            f"{name} has been changed since it was written: its checksum does not fit",
-            hint="make it again with evenodds fit",
-        )
-    return from_dict(body, name)
+    return from_dict(read_model(path), os.fspath(path))
 
 
 def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
@@ -332,30 +249,8 @@ def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
     model.diagnostics_ = body["diagnostics"]
     model.position_bias_ = PositionBias.from_dict(body["position_bias"])
     model.tally_ = None
-    model.restore(body["tables"])
-    model.salt_ = int(body["salt"], 16)
+    model.take(scorer_of(body, name))
     return model
-
-
-def sealed(text: str) -> str:
-    """Add the last entry, the SHA-256 of everything before it, to a JSON object's text.
-
-    It is taken over the bytes of the file, so that a reader in any language can check it.
-    """
-    body = text.removesuffix("\n}\n")
-    return f'{body}{_SEAL}sha256:{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n'
-
-
-def readable_json(value: object, indent: int = 0) -> str:
-    """Lay JSON out for people: one entry a line, lists of plain values on one line."""
-    pad = "  " * (indent + 1)
-    if isinstance(value, dict) and value:
-        lines = [f"{pad}{json.dumps(key)}: {readable_json(item, indent + 1)}" for key, item in value.items()]
-        return "{\n" + ",\n".join(lines) + "\n" + "  " * indent + "}" + ("\n" if indent == 0 else "")
-    if isinstance(value, list) and value and isinstance(value[0], dict | list):
-        lines = [pad + readable_json(item, indent + 1) for item in value]
-        return "[\n" + ",\n".join(lines) + "\n" + "  " * indent + "]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _plain(value: object) -> object:

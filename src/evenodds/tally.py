@@ -17,10 +17,10 @@ import numpy.typing as npt
 from evenodds.engines.arrow import Counted, Counts
 from evenodds.errors import GridMismatchError, SettingsError, TallyError
 from evenodds.grid import MAX_CELLS, Grid
+from evenodds.groups import Group, group_name
 from evenodds.log import Log, Roles
 
 Floats = npt.NDArray[np.float64]
-Group = tuple[str, ...]
 DEPTH = 100
 
 
@@ -192,15 +192,6 @@ class Tally:
         from evenodds.tally_file import read
 
         return read(path)
-
-
-def group_name(group: Group) -> str:
-    """Name a group for people: crossed columns are joined by a sign that no column uses.
-
-    >>> group_name(("female", "30-39"))
-    'female × 30-39'
-    """
-    return " × ".join(group)
 
 
 def _worth(totals: Floats, squares: Floats) -> Floats:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import LogError
+from evenodds.groups import Group, group_name
 from evenodds.keys import key_words
 from evenodds.log import Log
 from evenodds.sources import Source
-from evenodds.tally import Group, group_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

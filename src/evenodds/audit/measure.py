@@ -24,11 +24,12 @@ from evenodds.audit.result import (
     label_name,
 )
 from evenodds.errors import EvenoddsWarning, TallyError
+from evenodds.groups import group_name
 from evenodds.merit import merit_mass, position_weights, unclipped_mass
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
 from evenodds.reranker import Reranker
-from evenodds.tally import Tally, as_tally, check_comparable, group_name
+from evenodds.tally import Tally, as_tally, check_comparable
 
 Floats = npt.NDArray[np.float64]
 Named = dict[str, Floats]

@@ -9,7 +9,8 @@ import click
 from evenodds.cli.console import print_json
 from evenodds.cli.options import Counting, column_options, count, counting_options, file_size, output_options
 from evenodds.files import check_output
-from evenodds.tally import Tally, group_name
+from evenodds.groups import group_name
+from evenodds.tally import Tally
 
 
 @click.command("tally")

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.audit import label_name
+from evenodds.groups import group_name
 from evenodds.odds.bins import Bins
 from evenodds.odds.fit import Fitted, epsilons
 from evenodds.position import PositionBias
-from evenodds.tally import Tally, group_name
+from evenodds.tally import Tally
 from evenodds.tradeoff import prospect, rounded, short
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from evenodds.tally import Tally
 
 if TYPE_CHECKING:
     from evenodds.odds.equalized import EqualizedOdds
-    from evenodds.odds.order import InBinOrder
+    from evenodds.scoring.order import InBinOrder
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

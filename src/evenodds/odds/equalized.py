@@ -8,26 +8,28 @@ distribution for all; so the fair score has one distribution for all groups give
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import SettingsError, SmallGroupWarning, TallyError
 from evenodds.groups import GroupIndex, Unknown
-from evenodds.keys import Words, key_words, uniforms
+from evenodds.keys import key_words, seeded_words, uniforms
 from evenodds.maps import ReturnScale, quantile_function
 from evenodds.odds.bins import Binning, Bins, Cost, bin_tally
 from evenodds.odds.diagnose import diagnose
-from evenodds.odds.fit import Fitted, fit_kernels
-from evenodds.odds.order import InBinOrder
-from evenodds.odds.sample import MAX_ROWS, KernelTable
-from evenodds.odds.tables import kernel_from_json, kernel_to_json
+from evenodds.odds.fit import fit_kernels
+from evenodds.odds.order import harmless_order
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
-from evenodds.reranker import Codes, Reranker
-from evenodds.tally import Tally, check_comparable, group_name
+from evenodds.reranker import Reranker
+from evenodds.scoring.kernel import MAX_ROWS
+from evenodds.scoring.odds import OddsScorer, Within
+from evenodds.scoring.scorer import Scorer
+from evenodds.tally import Tally, check_comparable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -120,7 +122,7 @@ class EqualizedOdds(Reranker):
         epsilon: float | Sequence[float] | None = None,
         alpha: float = 1.0,
         cost: Cost = "score",
-        within: Literal["empirical", "uniform"] = "empirical",
+        within: Within = "empirical",
         keep_order: bool = False,
         position_bias: Method = "joint",
         min_positives: int = 50,
@@ -136,7 +138,7 @@ class EqualizedOdds(Reranker):
         self.epsilon = epsilon
         self.alpha = alpha
         self.cost: Cost = cost
-        self.within = within
+        self.within: Within = within
         self.keep_order = keep_order
         self.position_bias = position_bias
         self.min_positives = min_positives
@@ -208,62 +210,34 @@ class EqualizedOdds(Reranker):
         everyone = tally.counts.sum(axis=(0, 1, 2), dtype=np.float64)
         grid_levels = np.linspace(0.0, 1.0, _POINTS + 1)
         back = quantile_function(tally.edges, tally.grid.is_atom(), everyone, grid_levels)
-        order = InBinOrder.where_harmless(tally, bias, bins, fitted, own, labels) if self.keep_order else None
-        self._compile(bins.edges, fitted, ReturnScale(np.maximum.accumulate(back)), order)
+        self.take(
+            OddsScorer(
+                bins.edges,
+                fitted.rows,
+                fitted.levels,
+                ReturnScale(np.maximum.accumulate(back)),
+                harmless_order(tally, bias, bins, fitted, own, labels) if self.keep_order else None,
+                partial(GroupIndex, self.groups_, self.group_columns_),
+                within=self.within,
+                alpha=self.alpha,
+                unknown=self.unknown,
+            )
+        )
         self.diagnostics_ = diagnose(self, tally, bias, bins, fitted, own, labels)
         for note in self.diagnostics_["warnings"]:
             warnings.warn(note, SmallGroupWarning, stacklevel=4)
 
-    def _compile(self, edges: Floats, fitted: Fitted, back: ReturnScale, order: InBinOrder | None) -> None:
-        self.edges_ = edges
-        self.kernel_ = fitted.rows
-        self.levels_ = fitted.levels
-        self.return_ = back
-        self.order_ = order
-        # Levels become scores on the way back; evenly within a bin they are scores already.
-        ends = fitted.levels * back.steps if self.within == "empirical" else self.score_at(fitted.levels)
-        self.table_ = KernelTable(
-            fitted.rows, ends[:-1], ends[1:], back if self.within == "empirical" else None
-        )
-        self.inner = np.ascontiguousarray(edges[1:-1])
-        self.index_ = GroupIndex(self.groups_, self.group_columns_, self.table_.bins)
-        self.draws_ = True
+    def take(self, scorer: Scorer) -> None:
+        """Take in what was fitted, or read from a file."""
+        super().take(scorer)
+        fitted = cast("OddsScorer", scorer)
+        self.edges_, self.inner = fitted.edges, fitted.inner
+        self.kernel_, self.levels_ = fitted.kernel, fitted.levels
+        self.return_, self.order_, self.table_ = fitted.back, fitted.order, fitted.table
 
     def score_at(self, levels: Floats) -> Floats:
         """Return the scores below which the given shares of all old scores lie."""
-        return self.return_(levels * self.return_.steps)
-
-    def _transform(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
-        total = scores.dot(scores)
-        if not total < np.inf and not np.isfinite(scores).all():
-            first = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise SettingsError(
-                f"score {scores[first]} at place {first}; expected finite numbers",
-                hint="nothing was transformed",
-            )
-        draws = uniforms(words(), self.salt_) if words is not None else np.zeros(scores.size)
-        rows = self.inner.searchsorted(scores, "right") + codes
-        fair = (
-            self.table_.outcome(rows, draws)
-            if self.order_ is None
-            else self._in_order(self.order_, scores, codes, draws)
-        )
-        if self.alpha < 1.0:
-            fair = self.alpha * fair + (1.0 - self.alpha) * scores
-        if self.unknown == "keep":
-            fair = np.where(codes == self.index_.unknown, scores, fair)
-        return fair
-
-    def _in_order(self, order: InBinOrder, scores: Floats, codes: Codes, draws: Floats) -> Floats:
-        """Let items that stay in a harmless bin keep their place in it."""
-        table = self.table_
-        rows = self.inner.searchsorted(scores, "right") + codes
-        piece, place = table.piece(rows, draws)
-        far = table.within(piece, place)
-        kept = order.kept[rows] & (table.target[piece] == rows - codes)
-        far[kept] = order.within(scores[kept], codes[kept] // table.bins, (rows - codes)[kept])
-        fair = table.low[piece] + far * table.span[piece]
-        return self.return_(fair) if self.within == "empirical" else fair
+        return cast("OddsScorer", self.scorer_).score_at(levels)
 
     def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
         """Return thresholds and the share of each group's mass at or below them."""
@@ -301,10 +275,10 @@ class EqualizedOdds(Reranker):
         """
         self._check_fitted()
         groups = tuple([part] for part in group) if isinstance(group, tuple) else [group]
-        code = int(self._codes(groups, 1)[0])
+        code = int(self.scorer_.codes(groups, 1)[0])
         row = int(self.inner.searchsorted(score, "right")) + code
         keys = None if key is None else [key]
-        words = key_words(keys) if keys is not None else self._words(None, seed, 1)
+        words = key_words(keys) if keys is not None else seeded_words(1, seed)
         draw = float(uniforms(words, self.salt_)[0])
         piece = int(self.table_.piece(np.array([row]), np.array([draw]))[0][0])
         pieces = np.flatnonzero(np.floor(self.table_.marks) == row)
@@ -327,34 +301,6 @@ class EqualizedOdds(Reranker):
             "target": int(self.table_.target[piece]),
             "fair_score": float(self.transform([score], groups, keys=keys, seed=seed)[0]),
         }
-
-    def _numbers(self) -> bytes:
-        table = self.table_
-        parts = (self.edges_, table.marks, table.target.astype(np.int64), self.levels_, self.return_.values)
-        return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-
-    def _tables(self) -> dict[str, Any]:
-        names = [*(group_name(group) for group in self.groups_), "pooled"]
-        tables: dict[str, Any] = {
-            "edges": self.edges_.tolist(),
-            "target_levels": self.levels_.tolist(),
-            "kernel": [
-                {"group": name, "rows": kernel_to_json(rows)}
-                for name, rows in zip(names, self.kernel_, strict=True)
-            ],
-            "return_scale": self.return_.values.tolist(),
-        }
-        if self.order_ is not None:
-            tables["order"] = self.order_.to_dict()
-        return tables
-
-    def restore(self, tables: dict[str, Any]) -> None:
-        """Take a model file's tables back in."""
-        levels = np.array(tables["target_levels"], np.float64)
-        rows = tuple(kernel_from_json(part["rows"], levels.size - 1) for part in tables["kernel"])
-        order = InBinOrder.from_dict(tables["order"]) if "order" in tables else None
-        back = ReturnScale(np.array(tables["return_scale"], np.float64))
-        self._compile(np.array(tables["edges"], np.float64), Fitted(rows, levels), back, order)
 
 
 __all__ = ["Bins", "EqualizedOdds", "PositionBias"]

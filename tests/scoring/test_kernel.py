@@ -6,7 +6,7 @@ from scipy import sparse
 
 from evenodds.keys import key_words, uniforms
 from evenodds.maps import ReturnScale
-from evenodds.odds.sample import KernelTable
+from evenodds.scoring.kernel import KernelTable
 
 
 def random_rows(rng, groups=2, bins=7, targets=5):
