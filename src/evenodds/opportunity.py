@@ -197,21 +197,25 @@ class EqualOpportunity(Reranker):
         cell = np.repeat(np.arange(atom.size), points)
         step = (np.arange(cell.size) - np.repeat(np.cumsum(points) - points, points)) / (points[cell] - 1)
         score = np.where(atom[cell], edges[cell], edges[cell] + np.diff(edges)[cell] * step)
-        knots, heights = [], []
-        for code, group_mass in zip(self.rows_of(tally), mass, strict=True):
-            row = int(code // self.maps_.stride)
+        knots = []
+        for code in self.rows_of(tally).tolist():
+            row = code // self.maps_.stride
             below, at = self.maps_.limits(edges, row)
             stop = np.where(atom, at[:-1], below[1:])
             # A cell between an atom and nothing has no width, and starts where it stops.
             start = np.minimum(np.where(atom, below[:-1], at[:-1]), stop)
             run = start[cell] + (stop - start)[cell] * step
-            total = np.concatenate(([0.0], np.cumsum(group_mass)))
-            total /= max(total[-1], 1e-300)
-            heights.append(total[cell] + np.diff(total)[cell] * step)
             keeps = row == len(self.groups_) and self.unknown == "keep"
             knots.append(score if keeps else run if self._only_units else self._blend(run, score))
         thresholds = np.unique(np.concatenate(knots))
-        shares = np.stack([_at_or_below(thresholds, *pair) for pair in zip(knots, heights, strict=True)])
+        total = np.cumsum(mass, axis=-1)
+        total = total / np.maximum(total[..., -1:], 1e-300)
+        total = np.concatenate((np.zeros_like(total[..., :1]), total), axis=-1)
+        shares = np.empty((*mass.shape[:-1], thresholds.size))
+        for place, points in enumerate(knots):
+            part = total[..., place, :]
+            heights = part[..., cell] + np.diff(part)[..., cell] * step
+            shares[..., place, :] = _at_or_below(thresholds, points, heights)
         # All the way there is one way back for all groups: compare before it, where cells are straight.
         if self._only_units and self.scale == "original":
             thresholds = self.return_(thresholds.copy())
@@ -267,12 +271,14 @@ def _share_below(levels: Floats, heights: Floats, mass: Floats) -> Floats:
 
 
 def _at_or_below(thresholds: Floats, points: Floats, heights: Floats) -> Floats:
-    """Evaluate a distribution function given at ascending points, the upper value at a jump."""
+    """Evaluate ``heights[..., point]``, distribution functions at ascending points, the upper value at a jump."""
     place = np.searchsorted(points, thresholds, side="right")
-    at = np.interp(thresholds, points, heights)
-    exact = (place > 0) & (points[np.maximum(place - 1, 0)] == thresholds)
-    at[exact] = heights[place[exact] - 1]
-    return at
+    left = np.clip(place - 1, 0, points.size - 2)
+    width = points[left + 1] - points[left]
+    far = np.divide(thresholds - points[left], width, out=np.ones_like(width), where=width > 0)
+    below = heights[..., left]
+    below += np.where(place > 0, np.clip(far, 0.0, 1.0), 0.0) * (heights[..., left + 1] - below)
+    return below
 
 
 def _cumulated(mass: Floats) -> Floats:

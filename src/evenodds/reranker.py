@@ -160,7 +160,8 @@ class Reranker(ABC):
     def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
         """Return thresholds and, for each group of the tally, the share of `mass` at or below them.
 
-        ``mass[group, cell]`` lies on the tally's cells, evenly within each.
+        ``mass[..., group, cell]`` lies on the tally's cells, evenly within each; with leading axes several
+        masses are mapped at once.
         """
 
     def runs(self, tally: Tally) -> Ints | None:

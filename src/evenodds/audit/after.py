@@ -18,11 +18,15 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _POINTS = 201  # of the share above, at which the chance of each position is known
+_HELD = 2_000_000  # numbers in an array at a time, where folds are left out
+_STEPS = 2_000  # of the fair score, where folds are left out
 
 
 @dataclass(frozen=True)
 class Fair:
     """Masses over the steps between the thresholds of the fair score.
+
+    With folds left out every array but the thresholds has a leading axis, one entry a replicate.
 
     Attributes
     ----------
@@ -45,6 +49,10 @@ class Fair:
     negative: Floats
     rows: Floats
     exposure: Floats
+
+    def parts(self) -> tuple[Floats, ...]:
+        """Return the arrays that have a leading axis."""
+        return self.observed, self.merit, self.negative, self.rows, self.exposure
 
 
 class Masses(NamedTuple):
@@ -75,75 +83,100 @@ class Ahead:
         return self._fair(self.tally, masses, None)
 
     def left_out(self, masses: Masses, left: Masses, whole: Masses, moved: Floats) -> Fair:
-        """Apply it to masses that are known on coarse cells only.
+        """Apply it to masses that are known on coarse cells only, those of many replicates at once.
 
         Parameters
         ----------
         masses
             The whole log's, on all cells; within a coarse cell the left-out ones lie like them.
         left, whole
-            The left-out and the whole log's masses on coarse cells.
+            The left-out and the whole log's masses on coarse cells; the left-out ones by replicate.
         moved
-            By how much w has moved at each position.
+            By how much w has moved, ``[replicate, position]``.
         """
         fine = Masses(*(np.add.reduceat(part, self._starts, axis=-1) for part in masses))
 
         def like(part: Floats, one: Floats, other: Floats) -> Floats:
-            return part * np.divide(one, other, out=np.zeros_like(one), where=other > 0)[..., self._coarse]
+            ratio = np.divide(one, other, out=np.zeros_like(one), where=other > 0)
+            return part * ratio[..., self._coarse]
 
-        # Negatives before clipping can be zero or below: what is left out goes by impressions.
-        change = like(fine.everyone, left.negative - whole.negative, whole.everyone)
-        left_fine = Masses(
-            like(fine.merit, left.merit, whole.merit),
-            fine.negative + change,
-            like(fine.everyone, left.everyone, whole.everyone),
-        )
-        return self._fair(self._small, left_fine, moved)
+        def some(rows: slice) -> Fair:
+            # Negatives before clipping can be zero or below: what is left out goes by impressions.
+            change = like(fine.everyone, left.negative[rows] - whole.negative, whole.everyone)
+            left_fine = Masses(
+                like(fine.merit, left.merit[rows], whole.merit),
+                fine.negative + change,
+                like(fine.everyone, left.everyone[rows], whole.everyone),
+            )
+            return _thinned(self._fair(self._small, left_fine, moved[rows]))
+
+        # The steps are about twice as many as groups times cells.
+        held = 2 * (len(self.tally.groups) * self._starts.size) * left.everyone[0, :, 0].size
+        step = max(1, _HELD // held)
+        found = [some(slice(start, start + step)) for start in range(0, len(moved), step)]
+        parts = [np.concatenate(part) for part in zip(*(one.parts() for one in found), strict=True)]
+        return Fair(found[0].thresholds, *parts)
 
     def _fair(self, tally: Tally, masses: Masses, moved: Floats | None) -> Fair:
         merit, negative, everyone = masses
         thresholds, shown = self.model.fair_cdf(tally, everyone)
-        rows = everyone.sum(axis=1)
-        cdf = np.concatenate(([0.0], (rows / rows.sum()) @ shown))
-        low, high = np.clip(1.0 - cdf[1:], 0.0, 1.0), np.clip(1.0 - cdf[:-1], 0.0, 1.0)
+        rows = everyone.sum(axis=-1)
+        share = rows / rows.sum(axis=-1, keepdims=True)
+        cdf = (share[..., None, :] @ shown)[..., 0, :]
+        cdf = np.concatenate((np.zeros_like(cdf[..., :1]), cdf), axis=-1)
+        low, high = np.clip(1.0 - cdf[..., 1:], 0.0, 1.0), np.clip(1.0 - cdf[..., :-1], 0.0, 1.0)
         looked = self.exposure.between(low, high)
-        middle = (low + high) / 2
+        place = (low + high) / 2 * (_POINTS - 1)
+        left = np.minimum(place.astype(np.intp), _POINTS - 2)
+        far = place - left
         if moved is not None:
-            looked = looked + np.interp(middle, self._points, moved @ self.chance)
-        everyone_by_step = rows[:, None] * _steps(shown)
-        worthy = np.stack([self._mapped(tally, merit[:, label]) for label in range(merit.shape[1])], axis=1)
+            away = moved @ self.chance
+            at = np.take_along_axis(away, left, axis=-1)
+            looked = looked + at + far * (np.take_along_axis(away, left + 1, axis=-1) - at)
+        everyone_by_step = rows[..., None] * _steps(shown)
+        worthy = np.moveaxis(self._mapped(tally, np.moveaxis(merit, -2, 0)), 0, -2)
         unclipped = self._mapped(tally, np.maximum(negative, 0.0))
         if (negative < 0).any():
             unclipped -= self._mapped(tally, np.maximum(-negative, 0.0))
-        seen = worthy[:, 1:] * looked
-        unseen = unclipped + (worthy[:, 1:] - seen).sum(axis=1)
+        seen = worthy[..., 1:, :] * looked[..., None, None, :]
+        unseen = unclipped + (worthy[..., 1:, :] - seen).sum(axis=-2)
         return Fair(
             thresholds,
-            np.concatenate((unseen[:, None], seen), axis=1),
+            np.concatenate((unseen[..., None, :], seen), axis=-2),
             worthy,
             unclipped,
-            self._positions(everyone_by_step, middle),
-            (everyone_by_step @ looked) / np.maximum(rows, 1e-300),
+            self._positions(everyone_by_step, left, far),
+            (everyone_by_step @ looked[..., None])[..., 0] / np.maximum(rows, 1e-300),
         )
 
     def _mapped(self, tally: Tally, mass: Floats) -> Floats:
-        """Return where masses ``[group, cell]`` go, by step."""
-        moved: Floats = mass.sum(axis=1)[:, None] * _steps(self.model.fair_cdf(tally, mass)[1])
+        """Return where masses ``[..., group, cell]`` go, by step."""
+        moved: Floats = mass.sum(axis=-1)[..., None] * _steps(self.model.fair_cdf(tally, mass)[1])
         return moved
 
-    def _positions(self, by_step: Floats, middle: Floats) -> Floats:
+    def _positions(self, by_step: Floats, left: Ints, far: Floats) -> Floats:
         """Spread each step's impressions over positions, between the two nearest known shares above."""
-        place = middle * (_POINTS - 1)
-        left = np.minimum(place.astype(np.intp), _POINTS - 2)
-        far = place - left
-        at = np.stack(
-            [
-                np.bincount(left, mass * (1 - far), _POINTS) + np.bincount(left + 1, mass * far, _POINTS)
-                for mass in by_step
-            ]
-        )
-        spread: Floats = at @ self.chance.T
+        lists = by_step.shape[:-1]
+        first = np.arange(int(np.prod(lists))).reshape(*lists, 1) * _POINTS
+        place = (left[..., None, :] + first).ravel()
+        size = first.size * _POINTS
+        at = np.bincount(place, (by_step * (1 - far[..., None, :])).ravel(), size)
+        at += np.bincount(place + 1, (by_step * far[..., None, :]).ravel(), size)
+        spread: Floats = at.reshape(*lists, _POINTS) @ self.chance.T
         return spread
+
+
+def _thinned(fair: Fair) -> Fair:
+    """Join steps until there are few enough: many groups have many thresholds."""
+    size = fair.thresholds.size
+    if size <= _STEPS:
+        return fair
+    last = np.unique(np.linspace(0, size - 1, _STEPS).astype(np.intp))
+    first = np.concatenate(([0], last[:-1] + 1))
+    observed, merit, negative = (
+        np.add.reduceat(part, first, axis=-1) for part in (fair.observed, fair.merit, fair.negative)
+    )
+    return Fair(fair.thresholds[last], observed, merit, negative, fair.rows, fair.exposure)
 
 
 def _small(tally: Tally, model: Reranker) -> tuple[Tally, Ints, Ints]:
@@ -165,4 +198,4 @@ def _small(tally: Tally, model: Reranker) -> tuple[Tally, Ints, Ints]:
 
 
 def _steps(cdf: Floats) -> Floats:
-    return np.diff(cdf, axis=1, prepend=0.0)
+    return np.diff(cdf, axis=-1, prepend=0.0)

@@ -92,7 +92,7 @@ class _Auditor:
         self.evidence = tally.effective()
         self.small = [_why_small(row) for row in self.evidence]
         self.fair: Fair | None = None
-        self.ahead: list[Fair] = []
+        self.ahead: tuple[Fair, Fair] | None = None
         self.notes: list[str] = []
         self.outer = 0.0
 
@@ -133,11 +133,14 @@ class _Auditor:
         if made is None:
             return
         whole = Masses(made.whole[1], made.whole[2], made.whole[0].sum(axis=1))
-        for place in range(made.count):
-            left = Masses(made.merit[place], made.negative[place], made.observed[place].sum(axis=1))
-            self.ahead.append(ahead.left_out(masses, left, whole, made.weights[place] - made.whole[4]))
-        # The model on the same few cells, so that what a fold changes is compared with like.
-        self.ahead.append(ahead.left_out(masses, whole, whole, np.zeros_like(made.whole[4])))
+        left = Masses(made.merit, made.negative, made.observed.sum(axis=2))
+        moved = made.weights - made.whole[4]
+        same = Masses(*(part[None] for part in whole))
+        # Last, the model on the same few cells, so that what a fold changes is compared with like.
+        self.ahead = (
+            ahead.left_out(masses, left, whole, moved),
+            ahead.left_out(masses, same, whole, np.zeros_like(moved[:1])),
+        )
 
     # Distances
 
@@ -183,13 +186,13 @@ class _Auditor:
             return [None] * len(compare.pairs)
 
         def mass(one: Fair) -> Floats:
-            return (one.merit if kind == "merit" else one.observed)[:, label]
+            return (one.merit if kind == "merit" else one.observed)[..., label, :]
 
         fine = (_ends(self.fair), mass(self.fair))
-        if not self.ahead:
+        if self.ahead is None:
             return compare.spreads(fine, None)
-        left = np.array([mass(one) for one in self.ahead[:-1]])
-        small = (_ends(self.ahead[-1]), mass(self.ahead[-1]), left)
+        left, same = self.ahead
+        small = (_ends(same), mass(same)[0], mass(left))
         return compare.spreads(fine, small, in_sample=self.in_sample)
 
     # Figures by group
@@ -208,14 +211,11 @@ class _Auditor:
         before = self._with_intervals(values, left)
         if self.fair is None:
             return before, None
-        fair_left = None
-        if self.ahead:
-            parts = [self._fair_figures(one) for one in self.ahead[:-1]]
-            fair_left = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+        fair_left = None if self.ahead is None else self._fair_figures(self.ahead[0])
         return before, self._with_intervals(self._fair_figures(self.fair), fair_left)
 
     def _fair_figures(self, fair: Fair) -> Named:
-        found = group_figures(fair.observed, fair.merit, fair.negative, fair.rows.sum(axis=1))
+        found = group_figures(fair.observed, fair.merit, fair.negative, fair.rows.sum(axis=-1))
         return found | {"exposure": fair.exposure}
 
     def _with_intervals(self, values: Named, left: Named | None) -> Figures:
