@@ -26,6 +26,7 @@ COMMANDS = {
     "forecast": "evenodds.cli.forecast",
     "experiment": "evenodds.cli.experiment",
     "reproduce": "evenodds.cli.reproduce",
+    "serve": "evenodds.cli.serve",
 }
 
 

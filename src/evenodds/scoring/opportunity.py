@@ -62,7 +62,7 @@ class OpportunityScorer(Scorer):
 
     def _fair(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
         if b"\0" in np.isfinite(scores).tobytes():  # in a request a third of the time that all() takes
-            self._refuse(scores)
+            self.refuse(scores)
         draws = None if words is None else self._drawn(scores, codes, words)
         if scores.size <= _BLOCK:
             return self._mapped(scores, codes, draws)

@@ -116,6 +116,10 @@ class Scorer(ABC):
             return self._fair(values, codes, None)
         return self._fair(values, codes, lambda: self.words(keys, seed, values.size))
 
+    def transform_codes(self, scores: Floats, codes: Codes, keys: object) -> Floats:
+        """Transform items whose groups have been looked up; keys are needed where scores are drawn."""
+        return self._fair(scores, codes, (lambda: self.words(keys, 0, scores.size)) if self.draws else None)
+
     def transform_words(
         self, scores: Floats, groups: object, words: Words | None, *, seed: int = 0, first: int = 0
     ) -> Floats:
@@ -146,7 +150,7 @@ class Scorer(ABC):
             )
         return seeded_words(size, seed)
 
-    def _refuse(self, scores: Floats) -> None:
+    def refuse(self, scores: Floats) -> None:
         """Say which score is not finite."""
         first = int(np.flatnonzero(~np.isfinite(scores))[0])
         raise SettingsError(

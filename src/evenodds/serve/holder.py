@@ -1,0 +1,107 @@
+"""What this worker serves now, and how it follows the state."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+from evenodds.serve.loaded import Live, Loaded
+from evenodds.serve.logs import Log
+from evenodds.serve.metrics import Metrics
+from evenodds.serve.state import State, Store
+
+_BEAT = 1.0  # seconds between two signs of life
+_PATIENCE = 5.0  # seconds to wait for the other workers after a change
+
+
+class Holder:
+    """Holds the live model; readers take `live` once, and keep it until they have answered."""
+
+    def __init__(self, store: Store, metrics: Metrics, log: Log) -> None:
+        self._store, self._metrics, self._log = store, metrics, log
+        self._turn = asyncio.Lock()
+        state = store.open()
+        self._mark = store.mark()
+        self._look = state.file
+        self.live = self._live(state, None)
+        self.refused = state.refused
+
+    async def follow(self) -> None:
+        """Look at the model file and the state, again and again."""
+        beat = 0.0
+        while True:
+            try:
+                await self.look()
+                if time.monotonic() - beat >= _BEAT:
+                    beat = time.monotonic()
+                    await asyncio.to_thread(self._metrics.write, self.live.generation)
+                    self._log.flush()
+            except Exception as error:  # noqa: BLE001  (a full disk must not end the watch)
+                self._log.event("watch failed", error=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(self._store.settings.poll)
+
+    async def look(self) -> None:
+        """Take in what has changed."""
+        look = await asyncio.to_thread(self._store.look)
+        if look != self._look:
+            self._look = look
+            _, error = await asyncio.to_thread(self._store.take_file)
+            if error is not None:
+                self._metrics.event("model refused")
+                self._log.event(
+                    "model refused", source="file", reason=str(error), kept=self.live.loaded.version
+                )
+        if self._store.mark() != self._mark:
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Serve what the state says."""
+        async with self._turn:
+            mark = self._store.mark()
+            state = await asyncio.to_thread(self._store.read)
+            before = self.live
+            if state.generation != before.generation:
+                try:
+                    live = await asyncio.to_thread(self._live, state, before)
+                except FileNotFoundError:  # replaced once more meanwhile: the next look sees it
+                    return
+                self.live = live  # one assignment: a request has the old one or the new one
+                self.refused = state.refused
+                self._tell(before, live)
+            self._mark = mark
+
+    async def everywhere(self, generation: int) -> int:
+        """Wait until all workers have followed; return how many there are."""
+        await self.refresh()
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            others = await asyncio.to_thread(self._alive)
+            if all(known >= generation for known in others) or time.monotonic() > deadline:
+                return 1 + sum(known >= generation for known in others)
+            await asyncio.sleep(self._store.settings.poll / 2)
+
+    def _alive(self) -> list[int]:
+        """Return the generations of the other workers that have written lately."""
+        now = time.time()
+        found = []
+        for path, sums in self._metrics.others():
+            with suppress(OSError):
+                if now - path.stat().st_mtime < 3 * _BEAT:
+                    found.append(sums.generation)
+        return found
+
+    def _live(self, state: State, before: Live | None) -> Live:
+        loaded: Loaded
+        if before is not None and before.loaded.version == state.current:
+            loaded = before.loaded
+        else:
+            loaded = self._store.load(state.current)
+        return Live(loaded, state.generation, state.ramp, state.shadow, tuple(state.previous))
+
+    def _tell(self, before: Live, live: Live) -> None:
+        if live.loaded.version != before.loaded.version:
+            self._metrics.event("model changed")
+            self._log.event("model changed", model=live.loaded.version, before=before.loaded.version)
+        if (live.ramp, live.shadow) != (before.ramp, before.shadow):
+            self._log.event("mode changed", ramp=live.ramp, shadow=live.shadow)

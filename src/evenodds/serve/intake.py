@@ -1,0 +1,86 @@
+"""Read a request's body within its limits, and let only those change state who may."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import wraps
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from evenodds.serve.problem import Problem
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+async def read_body(receive: Receive, limit: int, declared: bytes | None, seconds: float) -> bytes | None:
+    """Return the body; None if the client has gone."""
+    if declared is not None and declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
+    try:
+        async with asyncio.timeout(seconds):
+            message = await receive()
+            body: bytes = message.get("body", b"")
+            if not message.get("more_body", False):
+                if len(body) > limit:
+                    raise _too_large(limit)
+                return body if message["type"] == "http.request" else None
+            parts, size = [body], len(body)
+            while message.get("more_body", False):
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > limit:
+                    raise _too_large(limit)
+            return b"".join(parts)
+    except TimeoutError:
+        raise Problem(408, f"the body did not come within {seconds:g} s") from None
+
+
+def _too_large(limit: int) -> Problem:
+    # The connection is closed: what is left of the body is not read.
+    return Problem(
+        413,
+        f"the body is larger than {limit:,} bytes",
+        hint="send fewer candidates at a time",
+        headers={"connection": "close"},
+    )
+
+
+def guarded(token: str | None) -> Callable[[Endpoint], Endpoint]:
+    """Let a request through to an endpoint that changes state only if it bears the token."""
+
+    def decorate(endpoint: Endpoint) -> Endpoint:
+        @wraps(endpoint)
+        async def checked(request: Request) -> Response:
+            check_token(request.headers.get("authorization"), token)
+            return await endpoint(request)
+
+        return checked
+
+    return decorate
+
+
+def check_token(authorization: str | None, token: str | None) -> None:
+    """Refuse a request without the token; compared in constant time."""
+    if token is None:
+        raise _unauthorized("this server was started without a token: nothing can be changed over HTTP")
+    scheme, _, given = (authorization or "").partition(" ")
+    right = hmac.compare_digest(given.strip().encode(), token.encode())
+    if scheme.lower() != "bearer" or not right:
+        raise _unauthorized("this changes the server's state and needs its token; nothing was changed")
+
+
+def _unauthorized(detail: str) -> Problem:
+    return Problem(
+        401,
+        detail,
+        hint="evenodds serve --token-file FILE, and the header authorization: Bearer TOKEN",
+        headers={"www-authenticate": "Bearer"},
+    )
