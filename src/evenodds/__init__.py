@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from evenodds._version import __version__
 from evenodds.audit import Audit, audit
+from evenodds.causal import CausalReading, causal
 from evenodds.errors import (
     DamagedFileError,
     EvenoddsError,
     EvenoddsWarning,
     FileFormatError,
+    GraphError,
     GridMismatchError,
     HomogeneityWarning,
     LogError,
@@ -51,6 +53,7 @@ else:
 
 __all__ = [
     "Audit",
+    "CausalReading",
     "DamagedFileError",
     "EqualOpportunity",
     "EqualizedOdds",
@@ -59,6 +62,7 @@ __all__ = [
     "Experiment",
     "FileFormatError",
     "Forecast",
+    "GraphError",
     "GridMismatchError",
     "HomogeneityWarning",
     "Log",
@@ -78,6 +82,7 @@ __all__ = [
     "UnknownGroupError",
     "__version__",
     "audit",
+    "causal",
     "experiment",
     "forecast",
     "load",

@@ -10,6 +10,7 @@
     ├── FileFormatError      a model or tally file that cannot be trusted
     │   ├── DamagedFileError     truncated, edited, or not ours
     │   └── NewerVersionError    written by a later version
+    ├── GraphError           a causal graph that cannot be read: a cycle, a role missing
     ├── OutputError          a path that exists, or cannot be written
     ├── UnknownGroupError    a group the model has not seen, under unknown="error"
     └── MissingExtraError    an optional dependency is not installed
@@ -67,6 +68,10 @@ class DamagedFileError(FileFormatError):
 
 class NewerVersionError(FileFormatError):
     """A file written by a later version."""
+
+
+class GraphError(EvenoddsError):
+    """A causal graph that cannot be read."""
 
 
 class OutputError(EvenoddsError):

@@ -27,6 +27,7 @@ COMMANDS = {
     "experiment": "evenodds.cli.experiment",
     "reproduce": "evenodds.cli.reproduce",
     "serve": "evenodds.cli.serve",
+    "causal": "evenodds.cli.causal",
 }
 
 
