@@ -23,6 +23,7 @@ from evenodds.errors import (
     RandomDrawWarning,
     SettingsError,
     SmallGroupWarning,
+    StoreError,
     TallyError,
     UnknownGroupError,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "Reranker",
     "SettingsError",
     "SmallGroupWarning",
+    "StoreError",
     "Tally",
     "TallyError",
     "Tradeoff",

@@ -77,6 +77,22 @@ def apply_to_log(
     return scored.rows
 
 
+def write_log(log: Log, path: str | os.PathLike[str], *, overwrite: bool = False) -> int:
+    """Write a log's rows as they are (Parquet, CSV or Arrow IPC, by the file's name); return how many."""
+    kind = _written_format(os.fspath(path))
+    rows = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in log.batches():
+            rows += batch.num_rows
+            yield batch.from_arrays([_plain(column) for column in batch.columns], names=batch.schema.names)
+
+    with written_aside(path, overwrite=overwrite) as aside:
+        _write(counted(), aside, kind)
+    return rows
+
+
 def _extended(
     log: Log, fair: Floats, position: npt.NDArray[np.int32] | None, progress: Callable[[int], None] | None
 ) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@
     │   └── NewerVersionError    written by a later version
     ├── GraphError           a causal graph that cannot be read: a cycle, a role missing
     ├── OutputError          a path that exists, or cannot be written
+    ├── StoreError           a feedback store that cannot be read or written now: locked, full, away
     ├── UnknownGroupError    a group the model has not seen, under unknown="error"
     └── MissingExtraError    an optional dependency is not installed
 
@@ -76,6 +77,10 @@ class GraphError(EvenoddsError):
 
 class OutputError(EvenoddsError):
     """A path that exists, or cannot be written."""
+
+
+class StoreError(EvenoddsError):
+    """A feedback store that cannot be read or written now."""
 
 
 class UnknownGroupError(EvenoddsError):

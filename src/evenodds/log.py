@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import LogError, SettingsError, nearest
-from evenodds.sources import open_source
+from evenodds.sources import Feedback, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,8 @@ class Log:
     ----------
     source
         A path, a glob, a list of paths (Parquet, CSV, Arrow IPC), or an object with
-        ``__arrow_c_stream__``: a pandas or Polars frame, a pyarrow table, a DuckDB relation.
+        ``__arrow_c_stream__``: a pandas or Polars frame, a pyarrow table, a DuckDB relation. Or a
+        feedback store (:mod:`evenodds.feedback`): its file, or the URL of its PostgreSQL.
     score, group, label
         Column names. Several `group` columns are crossed: their combinations are the groups. A log that
         is only to be scored needs no label: None.
@@ -78,6 +79,9 @@ class Log:
         How many kinds of positive there are: labels are 0 (nothing happened) to `outcomes`, for
         instance 1 = like, 2 = comment, 3 = share. Position bias and equality of opportunity take
         all of them as positive; equalized odds holds for each.
+    settle
+        For feedback stores: seconds after which a list that was served is read, an item without
+        feedback as label 0. None is an hour.
 
     Examples
     --------
@@ -101,8 +105,9 @@ class Log:
         swap: str | None = None,
         first_position: int | None = None,
         outcomes: int = 1,
+        settle: float | None = None,
     ) -> None:
-        self._source = open_source(source)
+        self._source = open_source(source, settle=settle)
         self.first_position = first_position
         names = self._source.schema.names
         problems: list[str] = []
@@ -127,6 +132,9 @@ class Log:
         if first_position is not None and first_position < 0:
             raise SettingsError(f"first_position must be at least 0, got {first_position}")
         groups = (group,) if isinstance(group, str) else tuple(group)
+        if isinstance(self._source, Feedback):  # a store knows what it holds
+            groups = self._source.group_columns if groups == ("group",) else groups
+            outcomes = max(outcomes, self._source.outcomes)
         if not groups:
             raise SettingsError("group is an empty list; expected one or more column names")
         self.roles = Roles(
@@ -160,6 +168,11 @@ class Log:
     def names(self) -> tuple[str, ...]:
         """Where the rows come from, for provenance."""
         return self._source.names
+
+    @property
+    def folded(self) -> bytes | None:
+        """The tally file of what a feedback store has counted and deleted; None for other logs."""
+        return self._source.folded if isinstance(self._source, Feedback) else None
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the rows in order; text in `columns` may arrive dictionary-encoded."""

@@ -1,4 +1,4 @@
-"""Where rows are: files of a known type, objects that export Arrow streams, streams that pass once.
+"""Where rows are: files of a known type, Arrow streams that pass again or once, feedback stores.
 
 Each source tells its schema, reads record batches in order, and draws the same sample of a column
 every time.
@@ -198,13 +198,52 @@ class Reader:
         return _thin(batch.select([column]) for batch in self._head)
 
 
-Source = Files | Stream | Reader
+class Feedback:
+    """A feedback store: what was served and has settled, with the labels that came back."""
+
+    def __init__(self, target: str | Path, settle: float | None) -> None:
+        from evenodds.feedback.rows import SETTLE, Rows, check_some
+
+        self._rows = Rows(target, SETTLE if settle is None else settle)
+        check_some(self._rows)
+        self.schema: pa.Schema = self._rows.schema
+        self.names = (self._rows.name,)
+        self.folded = self._rows.folded
+        self.group_columns = self._rows.group_columns
+        self.outcomes = self._rows.meta.outcomes
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are."""
+        return self._rows.rows
+
+    def batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        """Read the rows in order."""
+        return self._rows.batches(columns)
+
+    def sample(self, column: str) -> Floats:
+        """Return values of a column from all over the rows, the same ones every time."""
+        return _thin(self.batches([column]))
 
 
-def open_source(source: object) -> Source:
-    """Open whatever a log can be read from."""
+Source = Files | Stream | Reader | Feedback
+
+
+def open_source(source: object, *, settle: float | None = None) -> Source:
+    """Open whatever a log can be read from; `settle` is for feedback stores."""
     import pyarrow as pa
 
+    from evenodds.feedback.store import is_store
+
+    if isinstance(source, str | Path) and is_store(source):
+        return Feedback(source, settle)
+    if isinstance(source, list | tuple) and any(map(is_store, source)):
+        if len(source) > 1:
+            raise LogError(
+                ["a feedback store is read alone"],
+                hint="evenodds tally counts each store or log, with --grid-from; evenodds merge adds up",
+            )
+        return Feedback(source[0], settle)
     if isinstance(source, str | Path):
         return Files(_expand([source]))
     if isinstance(source, pa.RecordBatchReader):

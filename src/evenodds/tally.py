@@ -250,6 +250,10 @@ def tally(
     progress
         Called with the number of rows after each batch.
 
+    Notes
+    -----
+    What a feedback store has folded (see :mod:`evenodds.feedback`) is added, and its cells are taken.
+
     Examples
     --------
     >>> from evenodds.simulate import simulate
@@ -261,13 +265,25 @@ def tally(
     known = as_log(log, roles)
     if depth % 1 or depth < 1:
         raise SettingsError(f"depth must be a whole number of at least 1, got {depth}")
+    held = None if known.folded is None else _folded(known)
+    if held is not None:
+        if known.rows == 0:
+            return held
+        grid = held if grid is None else grid
     if grid is None:
         sample = known.score_sample()
         # An empty or unusable sample is reported with every other problem by the count below.
         cut = Grid.from_sample(sample if sample.size else np.zeros(1), cells)
     else:
         cut = grid.grid if isinstance(grid, Tally) else grid
-    return from_counted(count(known, cut, depth, progress), cut, known.roles, depth, known.names)
+    counted = from_counted(count(known, cut, depth, progress), cut, known.roles, depth, known.names)
+    return counted if held is None else held + counted
+
+
+def _folded(log: Log) -> Tally:
+    from evenodds.tally_file import from_bytes
+
+    return from_bytes(cast("bytes", log.folded), f"the tally in {log.names[0]}")
 
 
 def as_log(log: object, roles: dict[str, object]) -> Log:

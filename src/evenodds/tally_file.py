@@ -31,8 +31,43 @@ _ARRAYS = ("counts", "squares", "folds", "swaps")
 
 def write(tally: Tally, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write the file aside, then rename it."""
+    table = _laid_out(tally)
+    with written_aside(path, overwrite=overwrite) as aside:
+        _write(table, aside)
+
+
+def to_bytes(tally: Tally) -> bytes:
+    """Return what would stand in the file."""
     import pyarrow as pa
+
+    held = pa.BufferOutputStream()
+    _write(_laid_out(tally), held)
+    return cast("bytes", held.getvalue().to_pybytes())
+
+
+def from_bytes(content: bytes, name: str) -> Tally:
+    """Read what `to_bytes` returned; `name` is for messages."""
+    import pyarrow as pa
+
+    return _read(pa.BufferReader(content), name)
+
+
+def _write(table: pa.Table, where: object) -> None:
     import pyarrow.parquet as pq
+
+    # Places ascend within an array, so that their differences take a byte or two each.
+    pq.write_table(
+        table,
+        where,
+        compression="zstd",
+        use_dictionary=["array", "count"],
+        column_encoding={"place": "DELTA_BINARY_PACKED"},
+    )
+
+
+def _laid_out(tally: Tally) -> pa.Table:
+    """Lay the counts that are not zero out as rows, with everything else as metadata."""
+    import pyarrow as pa
 
     shapes: dict[str, list[int]] = {}
     parts = []
@@ -67,28 +102,22 @@ def write(tally: Tally, path: str | os.PathLike[str], *, overwrite: bool = False
         "grid": {"boundaries": tally.grid.boundaries.tolist(), "atoms": tally.grid.atoms.tolist()},
     }
     head["checksum"] = _checksum(head, table)
-    table = table.replace_schema_metadata({_KEY: json.dumps(head).encode()})
-    with written_aside(path, overwrite=overwrite) as aside:
-        # Places ascend within an array, so that their differences take a byte or two each.
-        pq.write_table(
-            table,
-            aside,
-            compression="zstd",
-            use_dictionary=["array", "count"],
-            column_encoding={"place": "DELTA_BINARY_PACKED"},
-        )
+    return table.replace_schema_metadata({_KEY: json.dumps(head).encode()})
 
 
 def read(path: str | os.PathLike[str]) -> Tally:
     """Read the file, check it, and lay the counts out again."""
+    return _read(os.fspath(path), os.fspath(path))
+
+
+def _read(source: object, name: str) -> Tally:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from evenodds.tally import Tally
 
-    name = os.fspath(path)
     try:
-        table = pq.read_table(name, partitioning=None)
+        table = pq.read_table(source, partitioning=None)
         head = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))
         columns = table.column_names
     except FileNotFoundError:

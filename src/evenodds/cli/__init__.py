@@ -25,6 +25,7 @@ COMMANDS = {
     "apply": "evenodds.cli.apply",
     "forecast": "evenodds.cli.forecast",
     "experiment": "evenodds.cli.experiment",
+    "feedback": "evenodds.cli.feedback",
     "reproduce": "evenodds.cli.reproduce",
     "serve": "evenodds.cli.serve",
     "causal": "evenodds.cli.causal",

@@ -20,6 +20,26 @@ ROLES = ("score", "group", "label", "position", "query", "item", "weight", "swap
 _NONE = "none"
 
 
+class Duration(click.ParamType[float]):
+    """A time, as 90s, 15m, 1h or 30d; a plain number is seconds."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+        try:
+            seconds = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < 1e11:
+            self.fail(f"{text!r} is no time; expected something like 90s, 15m, 1h or 30d", param, ctx)
+        return seconds
+
+
 def column_options(command: Command) -> Command:
     """Add the column roles; optional ones are found by name, and `none` goes without."""
     found = "'none' goes without"
@@ -74,6 +94,12 @@ def column_options(command: Command) -> Command:
                 "--first-position",
                 type=int,
                 help="Number of the top slot. [default: the smallest in the log]",
+            ),
+            click.option(
+                "--settle",
+                type=Duration(),
+                show_default="1h",
+                help="Feedback stores: age at which a served list counts, as 90s, 15m, 1h, 30d.",
             ),
         )
     ):
@@ -163,6 +189,7 @@ def take_columns(options: dict[str, Any]) -> dict[str, Any]:
             columns[role] = None
     columns["first_position"] = options.pop("first_position")
     columns["outcomes"] = options.pop("outcomes")
+    columns["settle"] = options.pop("settle")
     return columns
 
 
@@ -180,7 +207,7 @@ def open_like(
     """
     from evenodds.sources import open_source
 
-    names = open_source(list(logs)).schema.names
+    names = open_source(list(logs), settle=columns["settle"]).schema.names
     needed = {"score", "group"} if scored_only else {"score", "group", "label", "outcomes"}
     for role in ("position", "query", "item", "weight", *sorted(needed)):
         named = context.get_parameter_source(role) is not ParameterSource.DEFAULT
@@ -214,7 +241,7 @@ def count(paths: Sequence[str], how: Counting) -> Tally:
 
 def _refuse_counting_options(context: click.Context) -> None:
     """Say that an option comes too late: what a tally counted, and how, is settled."""
-    late = (*ROLES, "outcomes", "first_position", "cells", "depth", "grid_from")
+    late = (*ROLES, "outcomes", "first_position", "settle", "cells", "depth", "grid_from")
     given = [name for name in late if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if given:
         listed = ", ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -223,7 +250,15 @@ def _refuse_counting_options(context: click.Context) -> None:
 
 def file_size(path: str) -> str:
     """Say how large a file is."""
-    size = float(Path(path).stat().st_size)
+    return size_of(Path(path).stat().st_size)
+
+
+def size_of(size: float) -> str:
+    """Say how large something is.
+
+    >>> size_of(861_000)
+    '861 KB'
+    """
     for unit in ("B", "KB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit != "MB" else f"{size:.1f} {unit}"

@@ -1,0 +1,229 @@
+"""A store in one SQLite file: many processes of one machine, no server."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from evenodds.errors import DamagedFileError, EvenoddsError, StoreError
+from evenodds.feedback import schema
+from evenodds.feedback.database import Database, Pair, Row
+from evenodds.feedback.ids import Stored
+
+MAGIC = b"SQLite format 3\0"
+APPLICATION = 0x45564F44  # "EVOD", in the file's head
+_APPLICATION_AT = 68
+_BUSY = 10.0  # seconds to wait for another process's transaction
+
+
+def is_sqlite(path: str) -> bool:
+    """Tell a SQLite file by its first bytes."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+class SQLite(Database):
+    """The file in WAL mode: readers and one writer at a time do not wait for each other."""
+
+    def __init__(self, path: str | Path, *, write: bool, busy: float = _BUSY) -> None:
+        self.path = Path(path)
+        self.name = str(path)
+        self._busy = busy
+        self._check(write)
+        mode = "rwc" if write else "ro"
+        with self._errors():
+            self._connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=busy,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        try:
+            with self._errors():
+                if write:
+                    self._prepare()
+                self._connection.execute("PRAGMA cache_size = -65536")
+        except EvenoddsError:
+            self.close()
+            raise
+
+    def _check(self, write: bool) -> None:
+        """Refuse what is not a store before SQLite touches it."""
+        if self.path.is_dir():
+            raise StoreError(f"{self.name} is a folder; expected a file name")
+        try:
+            head = self.path.read_bytes()[:100] if self.path.stat().st_size < 100 else self._head()
+        except FileNotFoundError:
+            if not write:
+                raise StoreError(f"no such file: {self.name}") from None
+            if not self.path.parent.is_dir():
+                raise StoreError(f"cannot make {self.name}: there is no folder {self.path.parent}") from None
+            return
+        except OSError as error:
+            raise StoreError(f"cannot read {self.name}: {error.strerror or error}") from None
+        if not head and write:
+            return
+        if not head.startswith(MAGIC):
+            raise DamagedFileError(
+                f"{self.name} is not a feedback store", hint="evenodds serve --feedback FILE makes one"
+            )
+        if int.from_bytes(head[_APPLICATION_AT : _APPLICATION_AT + 4], "big") != APPLICATION:
+            raise DamagedFileError(
+                f"{self.name} is a SQLite database of another program, not a feedback store"
+            )
+
+    def _head(self) -> bytes:
+        with self.path.open("rb") as file:
+            return file.read(100)
+
+    def _prepare(self) -> None:
+        """Set what every writing connection needs; a new file is marked as a store before anything else."""
+        until = time.monotonic() + self._busy
+        while True:
+            try:
+                if self._value("PRAGMA application_id") != APPLICATION:
+                    self._connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                    self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                # Two workers that make one file: the change of mode does not wait by itself.
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("PRAGMA journal_size_limit = 67108864")
+
+    def _value(self, statement: str) -> object:
+        return self._connection.execute(statement).fetchone()[0]
+
+    def has_tables(self) -> bool:
+        """Whether this is a store already."""
+        found = self.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'")
+        return bool(found[0][0])
+
+    def create(self) -> None:
+        """Make the tables that are not there."""
+        words = {
+            "id": "INTEGER" if self.kind == "hashed" else "TEXT",
+            "blob": "BLOB",
+            "serial": "INTEGER PRIMARY KEY",
+            "clustered": "WITHOUT ROWID",
+        }
+        for table in schema.TABLES:
+            self.execute(table.format(**words))
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        with self._errors():
+            self._connection.execute(begin)
+        try:
+            yield
+            with self._errors():
+                self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            raise
+
+    def writing(self) -> object:  # type: ignore[override]
+        """Take the write lock, waiting for other processes' transactions."""
+        return self._transaction("BEGIN IMMEDIATE")
+
+    folding = writing  # type: ignore[assignment]
+
+    def reading(self) -> object:  # type: ignore[override]
+        """Hold one state of the store."""
+        return self._transaction("BEGIN")
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run one statement of the schema; return its rows."""
+        with self._errors():
+            return self._connection.execute(statement, values).fetchall()
+
+    def stream(self, statement: str, values: Sequence[object], size: int) -> Iterator[list[Row]]:
+        """Run a query and yield its rows."""
+        with self._errors():
+            cursor = self._connection.execute(statement, values)
+            while rows := cursor.fetchmany(size):
+                yield rows
+
+    def put_lists(self, rows: Sequence[Row]) -> None:
+        """Add lists that are not there yet."""
+        statement = f"{schema.PUT_LIST} VALUES (?, ?, ?, ?, ?, ?, ?) {schema.KEEP_FIRST}"
+        with self._errors():
+            self._connection.executemany(statement, rows)
+
+    def merge_labels(self, rows: Sequence[Row]) -> set[Pair]:
+        """Merge labels; return the pairs that this changed."""
+        statement = f"{schema.PUT_LABEL} VALUES (?, ?, ?, ?, ?, ?) {schema.MERGE_LABEL}"
+        cursor = self._connection.cursor()
+        with self._errors():
+            return {(row[0], row[1]) for row in rows if cursor.execute(statement, row).rowcount > 0}
+
+    def items_of(self, keys: Sequence[Stored]) -> Iterable[tuple[Stored, bytes]]:
+        """Return the packed items of all lists of some keys."""
+        cursor = self._connection.cursor()
+        with self._errors():
+            return [row for key in keys for row in cursor.execute(schema.ITEMS_OF_KEY, (key,))]
+
+    def delete(self, keys: Sequence[Stored]) -> None:
+        """Delete the lists and the labels of some keys."""
+        values = [(key,) for key in keys]
+        with self._errors():
+            self._connection.executemany("DELETE FROM labels WHERE key = ?", values)
+            self._connection.executemany("DELETE FROM lists WHERE key = ?", values)
+
+    def size(self) -> int:
+        """Return the bytes of the file and its log."""
+        parts = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(part.stat().st_size for part in parts if part.exists())
+
+    def tidy(self) -> None:
+        """Give free pages back to the file system, and empty the log if no reader holds it."""
+        with self._errors():
+            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Say what SQLite says in one line."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._explained(error) from None
+        except UnicodeEncodeError as error:
+            raise StoreError(f"cannot write {self.name}: {error}") from None
+
+    def _explained(self, error: sqlite3.DatabaseError) -> Exception:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_NOTADB:
+            return DamagedFileError(f"{self.name} is not a feedback store")
+        if code == sqlite3.SQLITE_CORRUPT:
+            return DamagedFileError(
+                f"{self.name} is damaged: {error}", hint="sqlite3 FILE .recover saves what can be saved"
+            )
+        if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return StoreError(
+                f"{self.name} is locked by another process for more than {self._busy:g} s",
+                hint="nothing was stored; try again",
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return StoreError(f"cannot write {self.name}: no space left", hint="nothing was stored")
+        if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+            return StoreError(f"cannot write {self.name}: it is read-only", hint="nothing was stored")
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return StoreError(f"cannot open {self.name}: no such file, or no permission for it or its folder")
+        return StoreError(f"{self.name}: {error}")

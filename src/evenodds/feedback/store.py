@@ -1,0 +1,458 @@
+"""The store: opened by whoever serves, written in transactions that can be repeated."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from numbers import Integral
+from pathlib import Path
+from typing import Self, cast
+
+import numpy as np
+
+from evenodds.errors import DamagedFileError, EvenoddsError, NewerVersionError, SettingsError
+from evenodds.feedback import ids, schema
+from evenodds.feedback.database import Database, Row
+from evenodds.feedback.ids import Hasher, Id, Kind, Stored
+from evenodds.feedback.postgres import Postgres, is_url
+from evenodds.feedback.sqlite import SQLite
+
+Names = tuple[str | None, ...]
+
+WAIT = 24 * 3600.0  # seconds that a label waits for its list
+MAX_WAITING = 1_000_000
+MAX_GROUPS = 10_000  # names of groups; a column of ids by mistake must not fill the store
+MAX_POSITION = 2**31 - 1
+NO_GROUP = -1
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ServedList:
+    """What was served for one request, in the order in which it is shown.
+
+    Attributes
+    ----------
+    key
+        What names the request, and this list only: feedback comes back with it.
+    items
+        Ids of the items, the first at the top position.
+    scores
+        Their original scores, before the correction.
+    groups
+        A tuple of names an item, one for each group column; None where a name is not known, and such an
+        item is not counted.
+    model
+        What names the model that served it.
+    served
+        Seconds since 1970; None takes the moment of writing.
+    """
+
+    key: Id
+    items: Sequence[Id]
+    scores: Sequence[float]
+    groups: Sequence[Names]
+    model: str = ""
+    served: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What came of one item of a list: its label, and where it was shown if that is known."""
+
+    key: Id
+    item: Id
+    label: int
+    position: int | None = None
+
+
+class Fate(Enum):
+    """What became of an event."""
+
+    COUNTED = "counted"  # joined to its list, and news
+    REPEATED = "repeated"  # known already, or less than what is known
+    WAITING = "waiting"  # stored; its list or item has not been served yet, as far as is known
+    REFUSED = "refused"  # not stored: too many wait already
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a store holds.
+
+    Attributes
+    ----------
+    lists, rows
+        Served lists and the impressions in them.
+    settled_lists, settled_rows
+        Those older than the settling time.
+    labels
+        How many items have each label.
+    waiting
+        Labels without a list.
+    folded_lists, folded_rows
+        What was counted and deleted.
+    oldest, newest
+        When the lists were served, in seconds since 1970.
+    """
+
+    name: str
+    kind: Kind
+    group_columns: tuple[str, ...]
+    outcomes: int
+    lists: int
+    rows: int
+    settled_lists: int
+    settled_rows: int
+    labels: dict[int, int]
+    waiting: int
+    folded_lists: int
+    folded_rows: int
+    oldest: float | None
+    newest: float | None
+    models: tuple[str, ...]
+    groups: tuple[Names, ...]
+    bytes: int
+
+
+@dataclass
+class Meta:
+    """What a store knows about itself."""
+
+    kind: Kind = "hashed"
+    fingerprint: str = ""
+    group_columns: tuple[str, ...] = ()
+    outcomes: int = 1
+    first_position: int = 1
+    raw: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, database: Database) -> Self:
+        """Read it; a store of a later version is refused."""
+        raw = dict(cast("list[tuple[str, str]]", database.execute(schema.GET_META)))
+        try:
+            version = int(raw["version"])
+            if version > schema.VERSION:
+                raise NewerVersionError(
+                    f"{database.name} has store version {version}; this program reads up to {schema.VERSION}",
+                    hint="upgrade evenodds",
+                )
+            return cls(
+                kind=cast("Kind", raw["ids"]),
+                fingerprint=raw["secret"],
+                group_columns=tuple(json.loads(raw.get("group_columns", "[]"))),
+                outcomes=int(raw.get("outcomes", "1")),
+                first_position=int(raw.get("first_position", "1")),
+                raw=raw,
+            )
+        except (KeyError, ValueError):
+            raise DamagedFileError(f"{database.name} is not a whole feedback store") from None
+
+
+def connect(target: str | Path, *, write: bool) -> Database:
+    """Open a SQLite file, or the PostgreSQL database of a URL."""
+    if is_url(target):
+        return Postgres(str(target), write=write)
+    return SQLite(target, write=write)
+
+
+def is_store(target: object) -> bool:
+    """Whether this names a store: a URL of PostgreSQL, or a SQLite file."""
+    from evenodds.feedback.sqlite import is_sqlite
+
+    return is_url(target) or (isinstance(target, str | Path) and is_sqlite(str(target)))
+
+
+class Store:
+    """A feedback store, open for writing by one thread.
+
+    Parameters
+    ----------
+    target
+        A file (SQLite), made if it is not there, or a URL like ``postgresql://host/database``.
+    group_columns, outcomes, first_position
+        What the model that serves was fitted on; settled when the store is made, compared afterwards.
+    kind
+        "hashed" (default) or "plain" ids; settled when the store is made.
+    secret
+        For hashed ids: at least 16 bytes. None takes the environment's EVENODDS_FEEDBACK_SECRET, and without
+        it, for SQLite, the file beside the store, which is made with it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = Store(f"{folder.name}/feedback.db", group_columns=["gender"])
+    >>> shown = ServedList("request 1", ["a", "b"], [0.9, 0.2], [("F",), ("M",)])
+    >>> store.record([shown], [Event("request 1", "b", 1), Event("request 1", "b", 1), Event("no", "b", 1)])
+    [<Fate.COUNTED: 'counted'>, <Fate.REPEATED: 'repeated'>, <Fate.WAITING: 'waiting'>]
+    >>> store.status(settle=0).labels
+    {1: 1}
+    >>> store.close(); folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        target: str | Path,
+        *,
+        group_columns: Sequence[str] = ("group",),
+        outcomes: int = 1,
+        first_position: int = 1,
+        kind: Kind | None = None,
+        secret: str | bytes | None = None,
+    ) -> None:
+        if kind not in {None, "hashed", "plain"}:
+            raise SettingsError(f"ids can be hashed or plain, not {kind!r}")
+        self._database = connect(target, write=True)
+        self.name = self._database.name
+        try:
+            self._open(target, kind, secret)
+            self.bind(group_columns, outcomes, first_position)
+            self._waiting = int(self._database.execute(schema.COUNT_WAITING)[0][0])
+        except EvenoddsError:
+            self._database.close()
+            raise
+
+    def _open(self, target: str | Path, kind: Kind | None, secret: str | bytes | None) -> None:
+        database = self._database
+        self._names: dict[tuple[str, str], int] = {}
+        found = Meta.read(database) if database.has_tables() else None
+        if found is not None and kind not in {None, found.kind}:
+            raise SettingsError(f"{self.name} holds {found.kind} ids; that is settled when a store is made")
+        settled: Kind = found.kind if found is not None else (kind or "hashed")
+        database.kind = settled
+        self.hasher = Hasher(settled, b"" if settled == "plain" else self._secret(target, secret))
+        if found is None:
+            with database.writing():
+                database.create()
+                for name, value in {
+                    "version": str(schema.VERSION),
+                    "ids": settled,
+                    "secret": self.hasher.fingerprint,
+                }.items():
+                    database.execute(schema.PUT_META, (name, value))
+            found = Meta.read(database)  # of several processes that make it, one was first
+        if found.kind != settled:
+            raise SettingsError(f"{self.name} holds {found.kind} ids; that is settled when a store is made")
+        if found.fingerprint != self.hasher.fingerprint:
+            raise SettingsError(
+                f"the ids in {self.name} were hashed with another secret: labels would not find their lists",
+                hint=f"give the same {ids.ENVIRONMENT} to all servers, or the file NAME.secret beside a copy",
+            )
+        self.meta = found
+
+    def _secret(self, target: str | Path, secret: str | bytes | None) -> bytes:
+        given = ids.given_secret(secret)
+        if given is not None:
+            return given
+        if is_url(target):
+            raise SettingsError(
+                f"{self.name} is for several servers, which must hash ids alike: {ids.ENVIRONMENT} is not set",
+                hint="set it to 32 random characters, the same on all servers, or store plain ids",
+            )
+        return ids.secret_beside(Path(target))
+
+    def bind(self, group_columns: Sequence[str], outcomes: int, first_position: int) -> None:
+        """Settle or compare what the serving model was fitted on: rows of two kinds do not mix."""
+        wanted = {
+            "group_columns": json.dumps(list(group_columns), ensure_ascii=False),
+            "outcomes": str(outcomes),
+            "first_position": str(first_position),
+        }
+        if not wanted.items() <= self.meta.raw.items():
+            with self._database.writing():
+                for name, value in wanted.items():
+                    self._database.execute(schema.PUT_META, (name, value))
+            self.meta = Meta.read(self._database)
+        for name, value in wanted.items():
+            if self.meta.raw[name] != value:
+                raise SettingsError(
+                    f"{self.name} was made for {name} {self.meta.raw[name]}, and the model has {value}",
+                    hint="take another store for this model",
+                )
+
+    def problems(self, event: Event) -> str | None:
+        """Say what is wrong with an event, if anything."""
+        found = ids.problem_of(event.key, "key", self.meta.kind) or ids.problem_of(
+            event.item, "item", self.meta.kind
+        )
+        if found is not None:
+            return found
+        if not _whole(event.label) or not 0 <= event.label <= self.meta.outcomes:
+            expected = "0 or 1" if self.meta.outcomes == 1 else f"0 to {self.meta.outcomes}"
+            return f"label {event.label!r:.40}; expected {expected}"
+        first = self.meta.first_position
+        if event.position is not None and (
+            not _whole(event.position)
+            or isinstance(event.position, bool)
+            or not first <= event.position <= MAX_POSITION
+        ):
+            return f"position {event.position!r:.40}; expected a whole number from {first} on, or none"
+        return None
+
+    def unfit(self, shown: ServedList) -> str | None:
+        """Say why a list cannot be recorded, if it cannot."""
+        size = len(shown.items)
+        if not len(shown.scores) == len(shown.groups) == size:
+            return f"{size} items, {len(shown.scores)} scores and {len(shown.groups)} groups; expected as many of each"
+        found = ids.problem_of(shown.key, "key", self.meta.kind)
+        for place, item in enumerate(shown.items if found is None else ()):
+            found = found or ids.problem_of(item, f"item {place}", self.meta.kind)
+        if found is None and not all(map(math.isfinite, shown.scores)):
+            found = "a score is NaN or infinite"
+        wide = len(self.meta.group_columns)
+        if found is None and any(len(names) != wide for names in shown.groups):
+            found = (
+                f"a group does not have {wide} names, one for each of {', '.join(self.meta.group_columns)}"
+            )
+        return found
+
+    def record(self, shown: Sequence[ServedList], events: Sequence[Event]) -> list[Fate]:
+        """Write lists and labels in one transaction; when it returns, they are safe.
+
+        Both may be repeated whole, for instance after an error: what is known already changes nothing.
+        """
+        for problem in (*map(self.unfit, shown), *map(self.problems, events)):
+            if problem is not None:
+                raise SettingsError(problem, hint="nothing was stored")
+        now = int(time.time() * 1000)
+        lists = [(served, *self._packed(served)) for served in shown]
+        pairs = [
+            (self.hasher.key(event.key), stored)
+            for event, stored in zip(events, self.hasher.items([e.item for e in events]), strict=True)
+        ]
+        for attempt in range(_TRIES):
+            try:
+                return self._write(lists, events, pairs, now)
+            except EvenoddsError:
+                self._names.clear()  # numbers of names that were rolled back mean nothing
+                if not self._database.again or attempt == _TRIES - 1:
+                    raise
+        raise AssertionError  # the loop returns or raises
+
+    def _packed(self, shown: ServedList) -> tuple[Stored, bytes, bytes]:
+        items = self.hasher.items(shown.items)
+        return (
+            self.hasher.key(shown.key),
+            ids.pack(self.hasher.kind, items),
+            np.asarray(shown.scores, dtype="<f8").tobytes(),
+        )
+
+    def _write(
+        self,
+        lists: Sequence[tuple[ServedList, Stored, bytes, bytes]],
+        events: Sequence[Event],
+        pairs: Sequence[tuple[Stored, Stored]],
+        now: int,
+    ) -> list[Fate]:
+        with self._database.writing():
+            if lists:
+                rows: dict[tuple[Stored, int], Row] = {}
+                for shown, key, items, scores in lists:
+                    part = ids.digest(items)
+                    served = now if shown.served is None else int(shown.served * 1000)
+                    model = self._number("model", shown.model)
+                    row = (key, part, served, model, items, scores, self._codes(shown.groups))
+                    rows.setdefault((key, part), row)
+                self._database.put_lists(list(rows.values()))
+            fates, waiting = self._merge(events, pairs, now)
+        self._waiting += waiting
+        return fates
+
+    def _merge(
+        self, events: Sequence[Event], pairs: Sequence[tuple[Stored, Stored]], now: int
+    ) -> tuple[list[Fate], int]:
+        if not events:
+            return [], 0
+        known = self._known(pairs)
+        room = MAX_WAITING - self._waiting
+        merged: dict[tuple[Stored, Stored], tuple[int, int | None]] = {}
+        fates: list[Fate] = []
+        waiting: set[tuple[Stored, Stored]] = set()
+        for event, pair in zip(events, pairs, strict=True):
+            label, position = int(event.label), None if event.position is None else int(event.position)
+            if pair in merged:
+                before = merged[pair]
+                merged[pair] = (max(before[0], label), _nearer(before[1], position))
+                news = merged[pair] != before
+                fates.append(Fate.WAITING if pair in waiting else Fate.COUNTED if news else Fate.REPEATED)
+                continue
+            if pair not in known:
+                if len(waiting) >= room:
+                    fates.append(Fate.REFUSED)
+                    continue
+                waiting.add(pair)
+            merged[pair] = (label, position)
+            fates.append(Fate.WAITING if pair in waiting else Fate.COUNTED)
+        rows = [(*pair, *merged[pair], now, int(pair in waiting)) for pair in sorted(merged)]
+        changed = self._database.merge_labels(rows)
+        return [
+            Fate.REPEATED if fate is Fate.COUNTED and pair not in changed else fate
+            for fate, pair in zip(fates, pairs, strict=True)
+        ], len(waiting & changed)
+
+    def _known(self, pairs: Sequence[tuple[Stored, Stored]]) -> set[tuple[Stored, Stored]]:
+        """Return the pairs that have been served."""
+        wanted: dict[Stored, set[Stored]] = {}
+        for key, item in pairs:
+            wanted.setdefault(key, set()).add(item)
+        return {
+            (key, item)
+            for key, packed in self._database.items_of(list(wanted))
+            for item in wanted[key].intersection(ids.unpack(self.hasher.kind, packed))
+        }
+
+    def _codes(self, groups: Sequence[Names]) -> bytes:
+        return np.array([self._group(names) for names in groups], dtype="<i4").tobytes()
+
+    def _group(self, names: Names) -> int:
+        """Return the number of a group, making one for a new group."""
+        if any(name is None or not name or len(name) > ids.MAX_LENGTH or ids.unfit(name) for name in names):
+            return NO_GROUP
+        return self._number("group", json.dumps(names, ensure_ascii=False))
+
+    def _number(self, kind: str, name: str) -> int:
+        known = self._names
+        if (kind, name) not in known:
+            if not known:
+                known.update({(k, n): number for number, k, n in self._database.execute(schema.GET_NAMES)})
+            if (kind, name) not in known:
+                if kind == "group" and len(known) >= MAX_GROUPS:
+                    return NO_GROUP
+                self._database.execute(schema.PUT_NAME, (kind, name))
+                known[kind, name] = int(self._database.execute(schema.GET_NAME, (kind, name))[0][0])
+        return known[kind, name]
+
+    def tidy(self) -> None:
+        """Drop labels that have waited for their list in vain, and count those that still wait."""
+        with self._database.writing():
+            self._database.execute(schema.STOP_WAITING)
+            self._database.execute(schema.DROP_WAITING, (int((time.time() - WAIT) * 1000),))
+            self._waiting = int(self._database.execute(schema.COUNT_WAITING)[0][0])
+
+    @property
+    def waiting(self) -> int:
+        """About how many labels wait for their list."""
+        return self._waiting
+
+    def status(self, settle: float = 3600.0) -> Status:
+        """Return what the store holds."""
+        from evenodds.feedback.rows import status
+
+        return status(self._database, self.meta, settle)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+def _nearer(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _whole(value: object) -> bool:
+    # True and False are labels, too; NumPy's whole numbers are whole.
+    return type(value) is int or isinstance(value, Integral)

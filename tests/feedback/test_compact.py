@@ -1,0 +1,141 @@
+"""Folding keeps every count, once, and makes room; both databases."""
+
+import time
+
+import numpy as np
+import pytest
+
+import evenodds as eo
+from evenodds.compact import compact
+from evenodds.feedback import Event, Fate, ServedList
+from evenodds.feedback.rows import Rows
+
+DAY = 86_400.0
+
+
+def fill(store, lists, age, *, size=8, first=0, seed=0):
+    """Serve lists of an age in seconds and click some of it."""
+    rng = np.random.default_rng([seed, first])
+    now = time.time()
+    shown, events = [], []
+    for number in range(first, first + lists):
+        scores = np.sort(rng.random(size))[::-1]
+        groups = [("ab"[code],) for code in rng.integers(0, 2, size)]
+        shown.append(ServedList(f"r{number}", [f"i{n}" for n in range(size)], scores, groups, "m", now - age))
+        events += [Event(f"r{number}", f"i{n}", 1, n + 1) for n in np.flatnonzero(rng.random(size) < 0.3)]
+    store.record(shown, events)
+    return events
+
+
+def same_counts(one, other):
+    """Whether two tallies hold the same counts; the number of rows included."""
+    return one.groups == other.groups and (one.counts == other.counts).all() and one.rows == other.rows
+
+
+def test_folding_changes_no_count(target, opened):
+    """A store counts the same before and after some of it is folded, on the same cells."""
+    store = opened()
+    fill(store, 60, 40 * DAY)
+    fill(store, 40, 2 * 3600.0, first=60)
+    before = eo.tally(target, cells=20)
+    compact(target, older_than=30 * DAY, cells=20)
+    after = eo.tally(target)
+    assert before.rows == after.rows == 800
+    again = eo.tally(target, grid=after)
+    assert same_counts(after, again)
+    assert before.counts.sum() == after.counts.sum()
+    assert (before.counts.sum(axis=3) == after.counts.sum(axis=3)).all()
+    found = store.status()
+    assert (found.lists, found.folded_lists, found.folded_rows) == (40, 60, 480)
+
+
+@pytest.mark.parametrize("size", [1, 7, 2_000])
+def test_folding_in_blocks_counts_each_row_once(target, opened, monkeypatch, size):
+    """Blocks of any size, in several runs, end in the tally of one count over all rows."""
+    monkeypatch.setattr("evenodds.compact._LISTS", size + 1)
+    store = opened()
+    fill(store, 30, 40 * DAY)
+    whole = eo.tally(target, cells=15)
+    done = compact(target, older_than=30 * DAY, cells=15)
+    assert (done.lists, done.rows) == (30, 240)
+    assert same_counts(eo.tally(target), whole)
+    fill(store, 10, 40 * DAY, first=30)
+    expected = eo.tally(target)
+    assert compact(target, older_than=30 * DAY).lists == 10
+    assert same_counts(eo.tally(target), expected)
+    assert compact(target, older_than=30 * DAY).lists == 0
+    assert same_counts(eo.tally(target), expected)
+
+
+def test_labels_after_folding_are_not_counted(target, opened):
+    """A label for what was folded waits and changes nothing; sent twice or not."""
+    store = opened()
+    events = fill(store, 20, 40 * DAY)
+    compact(target, older_than=30 * DAY, cells=10)
+    counts = eo.tally(target)
+    late = [events[0], Event("r0", "i0", 1), Event("r1", "i1", 1)]
+    assert store.record([], late) == [Fate.WAITING] * 3
+    assert eo.tally(target).equals(counts)
+
+
+def test_a_key_is_folded_with_all_its_lists(target, opened):
+    """A key of which one list is recent stays whole, or its item would be an impression twice."""
+    store = opened()
+    now = time.time()
+    one = ServedList("k", ["x", "y"], [0.5, 0.4], [("a",), ("b",)], "m", now - 40 * DAY)
+    two = ServedList("k", ["x", "z"], [0.5, 0.3], [("a",), ("b",)], "m", now - 3 * 3600)
+    store.record([one, two], [Event("k", "x", 1)])
+    assert compact(target, older_than=30 * DAY).lists == 0
+    assert compact(target, older_than=3600, cells=3).rows == 3
+    assert eo.tally(target).counts[:, 1:].sum() == 1
+
+
+def test_folding_that_fails_changes_nothing(target, opened, monkeypatch):
+    """When the tally cannot be written, rows and labels are all still there."""
+    store = opened()
+    fill(store, 20, 40 * DAY)
+    expected = eo.tally(target, cells=10)
+
+    def fails(_tally):
+        raise MemoryError
+
+    monkeypatch.setattr("evenodds.compact.to_bytes", fails)
+    with pytest.raises(MemoryError):
+        compact(target, older_than=30 * DAY, cells=10)
+    assert eo.tally(target, cells=10).equals(expected)
+    monkeypatch.undo()
+
+
+def test_models_are_the_same_from_rows_and_from_what_was_folded(target, opened):
+    """A model fitted on the tally of a folded store has the same numbers as one fitted on its rows."""
+    store = opened()
+    fill(store, 400, 40 * DAY, size=10)
+    settings = {"min_positives": 5, "position_bias": "none"}
+    rows = eo.EqualOpportunity(**settings).fit(eo.tally(target, cells=50))
+    compact(target, older_than=30 * DAY, cells=50)
+    folded = eo.EqualOpportunity(**settings).fit(eo.tally(target))
+    assert rows.to_dict()["tables"] == folded.to_dict()["tables"]
+
+
+def test_compacting_makes_no_store_and_needs_no_secret(target, tmp_path, monkeypatch):
+    """A store that is not there is an error, not a new store."""
+    with pytest.raises(eo.EvenoddsError, match=r"no such file|holds no feedback store"):
+        compact(target)
+    with pytest.raises(eo.EvenoddsError):
+        Rows(target)
+
+
+def test_an_empty_store_compacts_to_nothing(target, opened):
+    """Nothing served, nothing folded."""
+    opened()
+    assert compact(target).lists == 0
+
+
+def test_items_without_a_group_are_folded_away(target, opened):
+    """A block in which no item has a known group is deleted and counts nothing."""
+    store = opened()
+    old = time.time() - 40 * DAY
+    store.record([ServedList("k", ["x"], [0.5], [(None,)], "m", old)], [Event("k", "x", 1)])
+    done = compact(target, older_than=DAY)
+    assert (done.lists, done.rows) == (1, 0)
+    assert store.status().lists == 0
