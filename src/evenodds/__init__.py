@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from evenodds._version import __version__
 from evenodds.audit import Audit, audit
 from evenodds.causal import CausalReading, causal
+from evenodds.drift import Drift, drift
 from evenodds.errors import (
     DamagedFileError,
     EvenoddsError,
@@ -56,6 +57,7 @@ __all__ = [
     "Audit",
     "CausalReading",
     "DamagedFileError",
+    "Drift",
     "EqualOpportunity",
     "EqualizedOdds",
     "EvenoddsError",
@@ -85,6 +87,7 @@ __all__ = [
     "__version__",
     "audit",
     "causal",
+    "drift",
     "experiment",
     "forecast",
     "load",

@@ -20,7 +20,7 @@ from evenodds.maps import Interpolation, ReturnScale, quantile_function
 from evenodds.merit import merit_mass
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
-from evenodds.reranker import Reranker
+from evenodds.reranker import Learned, Reranker
 from evenodds.scoring.opportunity import OpportunityScorer, cdf_maps
 from evenodds.scoring.scorer import Scorer
 from evenodds.tally import Tally, check_comparable
@@ -220,6 +220,13 @@ class EqualOpportunity(Reranker):
         if self._only_units and self.scale == "original":
             thresholds = self.return_(thresholds.copy())
         return thresholds, shares
+
+    def learned(self) -> Learned:
+        """Return the score cells and each group's F* at their ends, for groups with a map of their own."""
+        own = [part["map"] == "own" for part in self.diagnostics_["groups"]]
+        rows = zip(self.groups_, own, self.maps_.cdf, strict=False)  # the last map is the pooled one
+        cdf = {group: row for group, is_own, row in rows if is_own}
+        return Learned(self.maps_.grid, self.maps_.edges, cdf)
 
     def movement(self, tally: Tally) -> float:
         """Return E|fair score - score| over a tally's impressions, each cell at its middle."""

@@ -10,7 +10,7 @@ import inspect
 import os
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from evenodds._version import __version__
 from evenodds.errors import DamagedFileError, EvenoddsError, SettingsError
 from evenodds.files import written_aside
+from evenodds.grid import Grid
 from evenodds.groups import UNKNOWN_POLICIES, Group, GroupIndex, Unknown, group_name
 from evenodds.keys import Words
 from evenodds.model_file import FORMAT, VERSION, read_model, readable_json, sealed
@@ -29,6 +30,14 @@ from evenodds.tally import Tally, as_tally, is_counted
 Ints = npt.NDArray[np.int64]
 
 _HOMES = {"opportunity": "evenodds.opportunity", "odds": "evenodds.odds.equalized"}  # imported on demand
+
+
+class Learned(NamedTuple):
+    """What a model keeps of its log: score cells, their ends, and each group's merit positives below these."""
+
+    grid: Grid
+    ends: Floats
+    cdf: dict[Group, Floats]
 
 
 class Reranker(ABC):
@@ -167,6 +176,10 @@ class Reranker(ABC):
     def runs(self, tally: Tally) -> Ints | None:
         """Return the first cells of the runs in which negatives are clipped; None leaves the choice."""
         del tally
+        return None
+
+    def learned(self) -> Learned | None:
+        """Return what the model keeps of the log it was fitted on; None if it keeps no distributions."""
         return None
 
     @abstractmethod

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evenodds.audit.replicates import Replicates
 from evenodds.exposure import Exposure, placement
 from evenodds.grid import Grid
 from evenodds.position import PositionBias
@@ -54,6 +55,15 @@ class Fair:
         """Return the arrays that have a leading axis."""
         return self.observed, self.merit, self.negative, self.rows, self.exposure
 
+    @property
+    def ends(self) -> Floats:
+        """The ends of the steps; nothing lies below the first threshold."""
+        return np.concatenate((self.thresholds[:1], self.thresholds))
+
+    def mass(self, kind: str, label: int) -> Floats:
+        """Return the masses ``[..., group, step]`` of a label, by merit or as observed."""
+        return (self.merit if kind == "merit" else self.observed)[..., label, :]
+
 
 class Masses(NamedTuple):
     """Merit masses ``[group, label, cell]``, their negatives before clipping, and impressions ``[group, cell]``."""
@@ -61,6 +71,27 @@ class Masses(NamedTuple):
     merit: Floats
     negative: Floats
     everyone: Floats
+
+
+def look_ahead(
+    model: Reranker, tally: Tally, bias: PositionBias, masses: Masses, made: Replicates | None
+) -> tuple[Fair, tuple[Fair, Fair] | None]:
+    """Apply a model to the whole log, and on coarse cells to the replicates, and to the whole log again.
+
+    The last is what the replicates compare with; there is neither of them without replicates.
+    """
+    ahead = Ahead(model, tally, bias)
+    fair = ahead.whole(masses)
+    if made is None:
+        return fair, None
+    whole = Masses(made.whole[1], made.whole[2], made.whole[0].sum(axis=1))
+    left = Masses(made.merit, made.negative, made.observed.sum(axis=2))
+    moved = made.weights - made.whole[4]
+    same = Masses(*(part[None] for part in whole))
+    return fair, (
+        ahead.left_out(masses, left, whole, moved),
+        ahead.left_out(masses, same, whole, np.zeros_like(moved[:1])),
+    )
 
 
 class Ahead:

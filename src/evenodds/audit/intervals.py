@@ -14,7 +14,7 @@ it can be nothing else. Their lower ends allow for that; their upper ends count 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,20 @@ Floats = npt.NDArray[np.float64]
 FLIPS = 1_999
 MOST_FLIPS = 9_999
 _MAY_BE = 2.0  # standard errors below the largest difference at which a point may be the true maximum
+
+
+class Errors(Protocol):
+    """How far figures are off: multipliers of their deviations, and Student's quantile for one number."""
+
+    @property
+    def noise(self) -> Floats:
+        """Seeded multipliers ``[draw, part]``."""
+        ...
+
+    @property
+    def quantile(self) -> float:
+        """The 97.5 % quantile of an error over its standard error."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +88,7 @@ def positive(value: float, error: float, quantile: float) -> Figure:
     return Figure(float(value), float(value / reach), float(min(value * reach, 1e300)))
 
 
-def largest(value: float, center: Floats, parts: Floats, made: Replicates, *, in_sample: bool) -> Figure:
+def largest(value: float, center: Floats, parts: Floats, made: Errors, *, in_sample: bool) -> Figure:
     """Return the interval of a Kolmogorov-Smirnov distance.
 
     Parameters
@@ -109,7 +123,7 @@ def largest(value: float, center: Floats, parts: Floats, made: Replicates, *, in
 
 
 def integral(
-    value: float, widths: Floats, center: Floats, parts: Floats, made: Replicates, *, in_sample: bool
+    value: float, widths: Floats, center: Floats, parts: Floats, made: Errors, *, in_sample: bool
 ) -> Figure:
     """Return the interval of a Wasserstein-1 distance; arguments as for :func:`largest`."""
     drawn = combine(made.noise, parts)

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from evenodds.audit.after import Ahead, Fair, Masses
+from evenodds.audit.after import Fair, Masses, look_ahead
 from evenodds.audit.distances import Comparison, adjusted
 from evenodds.audit.figures import exposure_figures, group_figures
 from evenodds.audit.intervals import Figure, positive, share
@@ -88,7 +88,7 @@ class _Auditor:
         self.merit = merit_mass(tally, self.bias, runs) if self.biased else self.observed
         self.negative = unclipped_mass(tally, self.bias)[:, 0] if self.biased else self.observed[:, 0]
         self.made = replicates(tally, self.bias, own, same=same)
-        self.in_sample = model is not None and _fitted_on(model, tally)
+        self.in_sample = model is not None and fitted_on(model, tally)
         self.evidence = tally.effective()
         self.small = [_why_small(row) for row in self.evidence]
         self.fair: Fair | None = None
@@ -100,7 +100,8 @@ class _Auditor:
         """Compute everything."""
         tally, model = self.tally, self.model
         if model is not None:
-            self._look_ahead(model)
+            masses = Masses(self.merit, self.negative, self.observed.sum(axis=1))
+            self.fair, self.ahead = look_ahead(model, tally, self.bias, masses, self.made)
         distances = self._distances()
         if not any(distance.label for distance in distances):
             raise TallyError(
@@ -120,26 +121,8 @@ class _Auditor:
             folds=None if self.made is None else self.made.folds,
             unit=None if self.made is None else ("impression" if tally.folds is None else "query"),
             outcomes=tally.roles.outcomes,
-            promised=_promised(model, tally.counts.shape[1]),
+            promised=promised(model, tally.counts.shape[1]),
             target=str(getattr(model, "target", "merit")),
-        )
-
-    def _look_ahead(self, model: Reranker) -> None:
-        """Apply the model to the whole log and to the log with each fold left out."""
-        ahead = Ahead(model, self.tally, self.bias)
-        masses = Masses(self.merit, self.negative, self.observed.sum(axis=1))
-        self.fair = ahead.whole(masses)
-        made = self.made
-        if made is None:
-            return
-        whole = Masses(made.whole[1], made.whole[2], made.whole[0].sum(axis=1))
-        left = Masses(made.merit, made.negative, made.observed.sum(axis=2))
-        moved = made.weights - made.whole[4]
-        same = Masses(*(part[None] for part in whole))
-        # Last, the model on the same few cells, so that what a fold changes is compared with like.
-        self.ahead = (
-            ahead.left_out(masses, left, whole, moved),
-            ahead.left_out(masses, same, whole, np.zeros_like(moved[:1])),
         )
 
     # Distances
@@ -184,15 +167,11 @@ class _Auditor:
     def _compared_fair(self, compare: Comparison, kind: str, label: int) -> list[Spread] | list[None]:
         if self.fair is None:
             return [None] * len(compare.pairs)
-
-        def mass(one: Fair) -> Floats:
-            return (one.merit if kind == "merit" else one.observed)[..., label, :]
-
-        fine = (_ends(self.fair), mass(self.fair))
+        fine = (self.fair.ends, self.fair.mass(kind, label))
         if self.ahead is None:
             return compare.spreads(fine, None)
         left, same = self.ahead
-        small = (_ends(same), mass(same)[0], mass(left))
+        small = (same.ends, same.mass(kind, label)[0], left.mass(kind, label))
         return compare.spreads(fine, small, in_sample=self.in_sample)
 
     # Figures by group
@@ -361,7 +340,7 @@ def _biases(
     return bias, own, same
 
 
-def _fitted_on(model: Reranker, tally: Tally) -> bool:
+def fitted_on(model: Reranker, tally: Tally) -> bool:
     """Whether a model has seen this log; by the names of its sources, if it was read from a file."""
     shared = set(model.fitted_on_["sources"]) & set(tally.sources)
     if model.tally_ is None:
@@ -371,7 +350,7 @@ def _fitted_on(model: Reranker, tally: Tally) -> bool:
     return named or model.tally_ is tally or model.tally_.equals(tally)
 
 
-def _promised(model: Reranker | None, labels: int) -> tuple[int, ...]:
+def promised(model: Reranker | None, labels: int) -> tuple[int, ...]:
     """Return the labels that a model equalises."""
     if model is None or model.criterion != "odds":
         return tuple(range(1, labels))
@@ -386,11 +365,6 @@ def _why_small(evidence: Floats) -> str | None:
         if count < SMALL:
             return f"fewer than {SMALL} {what}: {count:.0f}"
     return None
-
-
-def _ends(fair: Fair) -> Floats:
-    """Return the ends of the steps; nothing lies below the first threshold."""
-    return np.concatenate((fair.thresholds[:1], fair.thresholds))
 
 
 def largest_distance(thresholds: Floats, cdf: Floats) -> float:

@@ -37,7 +37,7 @@ def verdict(audit: Audit) -> str:
     differ = "differ" if sure is not None and sure < 0.05 else "show no difference beyond chance"
     start = f"unfairness among {labels}:" if sure is None else f"groups {differ} among {labels}: unfairness"
     said = f"{start} {_words(top.logged.ks)} ({' / '.join(top.groups)}"
-    said += ")" if sure is None else f", p {_p(sure, words=True)})"
+    said += ")" if sure is None else f", p {p_text(sure, words=True)})"
     if not audit.with_model:
         return said
     last = max(judged, key=lambda one: one.after or 0.0).fair
@@ -77,8 +77,8 @@ def _distances(audit: Audit) -> list[str]:
         row += [one.fair.ks.text() if one.fair else "-"] if audit.with_model else []
         row += [_plus_minus(one.logged.wasserstein)]
         row += [_plus_minus(one.fair.wasserstein) if one.fair else "-"] if audit.with_model else []
-        rows.append([*row, _p(one.logged.p_adjusted) + ("  (small)" if one.small else "")])
-    lines = _aligned(rows)
+        rows.append([*row, p_text(one.logged.p_adjusted) + ("  (small)" if one.small else "")])
+    lines = aligned(rows)
     left = len(audit.distances) - len(shown)
     return [*lines, f"... and {left} more: --json, or .to_dict()"] if left else lines
 
@@ -103,7 +103,7 @@ def _groups(audit: Audit) -> list[str]:
         if one.after is not None:
             rows.append(["  after", "", *_row(one.after, key)])
     left = len(audit.groups) - len(shown)
-    return [*_aligned(rows, right=1), *([f"... and {left} more groups"] if left else [])]
+    return [*aligned(rows, right=1), *([f"... and {left} more groups"] if left else [])]
 
 
 def _row(figures: dict[str, Figure], key: dict[str, str]) -> list[str]:
@@ -128,7 +128,8 @@ def _words(figure: Figure) -> str:
     return f"{figure.value:.3f}, 95 % interval {figure.low:.3f} to {figure.high:.3f}"
 
 
-def _p(value: float | None, *, words: bool = False) -> str:
+def p_text(value: float | None, *, words: bool = False) -> str:
+    """Print a p-value, for a cell of a table or for a sentence."""
     if value is None:
         return "-"
     if value < 0.01:
@@ -136,7 +137,7 @@ def _p(value: float | None, *, words: bool = False) -> str:
     return f"= {value:.2f}" if words else f"{value:.2f}"
 
 
-def _aligned(rows: list[list[str]], right: int | None = None) -> list[str]:
+def aligned(rows: list[list[str]], right: int | None = None) -> list[str]:
     """Pad columns to a common width; `right` is the one that is set flush right."""
     count = max(map(len, rows))
     widths = [max(len(row[place]) for row in rows if place < len(row)) for place in range(count)]

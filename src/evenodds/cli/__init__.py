@@ -1,6 +1,6 @@
 """The command line: parse, call, print, exit code. Nothing here computes.
 
-Exit codes: 0 done, 1 an audit crossed its threshold, 2 bad input or usage.
+Exit codes: 0 done, 1 an audit or a comparison crossed its threshold, 2 bad input or usage.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ COMMANDS = {
     "audit": "evenodds.cli.audit",
     "apply": "evenodds.cli.apply",
     "forecast": "evenodds.cli.forecast",
+    "drift": "evenodds.cli.drift",
     "experiment": "evenodds.cli.experiment",
     "feedback": "evenodds.cli.feedback",
     "reproduce": "evenodds.cli.reproduce",
