@@ -119,7 +119,7 @@ class _Lookup(dict[Any, int]):
         self._names = names
 
     def __missing__(self, value: Any) -> int:
-        code = self._names.get(_printed(value), self._unknown)
+        code = self._names.get(printed_group(value), self._unknown)
         # Not 0 and 1: a dict takes them for False and True, which are other groups.
         if len(self) < self._REMEMBERED and value not in {0, 1}:
             self[value] = code
@@ -134,7 +134,7 @@ class _Numbering(dict[Any, int]):
         self._names = names
 
     def __missing__(self, value: Any) -> int:
-        printed = _printed(value)
+        printed = printed_group(value)
         code = (
             0
             if printed == "" and not isinstance(value, str)
@@ -145,7 +145,7 @@ class _Numbering(dict[Any, int]):
         return code
 
 
-def _printed(value: object) -> str:
+def printed_group(value: object) -> str:
     """Print a value as Arrow's cast to text does."""
     if isinstance(value, str):
         return str(value)

@@ -208,7 +208,7 @@ def test_rows_of_two_kinds_do_not_mix(target, opened):
             'made for group_columns .*gender.*"age"',
         ),
         ({"group_columns": ["gender"], "outcomes": 1, "first_position": 0}, "made for outcomes 2, .* has 1"),
-        ({"group_columns": ["gender"], "outcomes": 2}, "made for first_position 0, .* has 1"),
+        ({"first_position": 1}, "made for first_position 0, .* has 1"),
         ({"kind": "plain"}, "holds hashed ids"),
         ({"kind": "clear"}, "ids can be hashed or plain"),
     ):

@@ -46,15 +46,15 @@ def test_callers_in_many_threads_get_their_own_fates(writer, target):
 def test_what_waits_shares_a_transaction(writer, monkeypatch):
     """While a transaction is under way others queue, and the next one takes them all."""
     sizes = []
-    record = writer.store.record
+    write = writer.store.write
     gate = threading.Event()
 
     def slow(shown, events):
         sizes.append(len(events))
         gate.wait(10)
-        return record(shown, events)
+        return write(shown, events)
 
-    monkeypatch.setattr(writer.store, "record", slow)
+    monkeypatch.setattr(writer.store, "write", slow)
     futures = [writer.submit([], [Event("k", f"{n}", 1)]) for n in range(50)]
     time.sleep(0.05)
     gate.set()
@@ -67,8 +67,8 @@ def test_too_much_at_once_is_refused(opened, monkeypatch):
     """Past its limit the queue refuses at once, rather than to grow without end."""
     writer = Writer(opened(kind="plain"), max_queued=10)
     gate = threading.Event()
-    record = writer.store.record
-    monkeypatch.setattr(writer.store, "record", lambda *args: (gate.wait(10), record(*args))[1])
+    write = writer.store.write
+    monkeypatch.setattr(writer.store, "write", lambda *args: (gate.wait(10), write(*args))[1])
     first = writer.submit([], [Event("k", f"{n}", 1) for n in range(8)])
     with pytest.raises(eo.StoreError, match="is behind: 8 impressions and events"):
         writer.submit([], [Event("k", "a", 1), Event("k", "b", 1), Event("k", "c", 1)])
@@ -81,32 +81,32 @@ def test_too_much_at_once_is_refused(opened, monkeypatch):
 
 def test_an_error_reaches_all_that_shared_it_and_no_others(writer, monkeypatch):
     """A store that is locked or full is an error to those who waited; later ones are stored again."""
-    record = writer.store.record
+    write = writer.store.write
 
     def fails(_shown, _events):
         raise eo.StoreError("no space left")
 
-    monkeypatch.setattr(writer.store, "record", fails)
+    monkeypatch.setattr(writer.store, "write", fails)
     futures = [writer.submit([], [Event("k", f"{n}", 1)]) for n in range(3)]
     for future in futures:
         with pytest.raises(eo.StoreError, match="no space left"):
             future.result(10)
-    monkeypatch.setattr(writer.store, "record", record)
+    monkeypatch.setattr(writer.store, "write", write)
     assert writer.submit([], [Event("k", "0", 1)]).result(10) == [Fate.WAITING]
 
 
 def test_one_that_cannot_be_written_does_not_take_others_along(writer, monkeypatch):
     """When a shared transaction fails for a reason of its content, each caller's part is tried by itself."""
-    record = writer.store.record
+    write = writer.store.write
     gate = threading.Event()
 
     def picky(shown, events):
         gate.wait(10)
         if any(event.item == "bad" for event in events):
             raise ValueError("bad")
-        return record(shown, events)
+        return write(shown, events)
 
-    monkeypatch.setattr(writer.store, "record", picky)
+    monkeypatch.setattr(writer.store, "write", picky)
     futures = [writer.submit([], [Event("k", name, 1)]) for name in ("a", "bad", "c")]
     gate.set()
     assert futures[0].result(10) == futures[2].result(10) == [Fate.WAITING]
@@ -193,7 +193,7 @@ def test_several_processes_write_one_store(target):
 
 KILLED = """
 import sys
-from evenodds.feedback import Event, ServedList, Writer
+from evenodds.feedback import Event, ServedList, Store, Writer
 writer = Writer(Store(sys.argv[1], kind="plain"))
 for n in range(int(sys.argv[2]), 10**6):
     writer.submit([ServedList(f"r{n}", ["x"], [0.5], [("a",)])], [Event(f"r{n}", "x", n % 2)]).result()

@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 
 import evenodds as eo
 from evenodds.serve.app import Application
+from evenodds.serve.run import extensions_of
 from evenodds.serve.settings import ServeSettings
 
 TOKEN = "a token for tests"
@@ -57,9 +58,8 @@ def serving(models, tmp_path):
         path = tmp_path / "model.json"
         path.write_bytes(models[name][0].read_bytes())
         plain = {"token": TOKEN, "log": "none", "poll": 0.02, "state": str(tmp_path / "state")}
-        app = Application(
-            ServeSettings(model=str(path), **{**plain, **settings}), settings.pop("extensions", ())
-        )
+        asked = ServeSettings(model=str(path), **{**plain, **settings})
+        app = Application(asked, extensions_of(asked))
         with TestClient(app, raise_server_exceptions=True) as client:
             client.app_under_test = app
             client.model_file = path

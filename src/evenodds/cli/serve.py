@@ -47,6 +47,25 @@ from evenodds.errors import MissingExtraError, SettingsError
     show_default=True,
     help="JSON lines.",
 )
+@click.option(
+    "--feedback",
+    envvar="EVENODDS_FEEDBACK",
+    help="Store of what is served and what came of it: a file, or postgresql://...  [default: $EVENODDS_FEEDBACK]",
+)
+@click.option("--plain-ids", is_flag=True, help="Store ids as they are, not hashed, in a store that is made.")
+@click.option(
+    "--feedback-top",
+    type=click.IntRange(0),
+    default=0,
+    show_default="all",
+    help="Items of an answer that are shown, from its top: the others are not recorded.",
+)
+@click.option(
+    "--feedback-wait/--no-feedback-wait",
+    default=True,
+    show_default=True,
+    help="Answer once the list is safe in the store; else a crash may lose the last lists.",
+)
 @click.option("--log-ids", is_flag=True, help="Let lines hold request keys and item ids.")
 def serve_command(
     model: str, host: str, port: int, token_file: str | None, state: str | None, **options: Any
@@ -60,6 +79,13 @@ def serve_command(
       evenodds serve model.json --port 8000
       curl -s localhost:8000/rerank -H 'content-type: application/json' -d '{"key": "request-1",
         "ids": ["a", "b"], "scores": [0.3, 0.7], "groups": ["A", "B"]}'
+
+    With --feedback, what is served is recorded and POST /feedback takes what came of it; evenodds fit
+    reads the store.
+
+    \b
+      evenodds serve model.json --token-file token --feedback feedback.db
+      evenodds fit feedback.db -o model.json --force
     """
     try:
         from evenodds.serve.run import bind, serve
@@ -71,6 +97,11 @@ def serve_command(
     with ExitStack() as stack:
         folder = state or stack.enter_context(tempfile.TemporaryDirectory(prefix="evenodds-serve-"))
         settings = ServeSettings(model=model, state=folder, token=_token(token_file), **options)
+        if settings.feedback is not None and settings.token is None:
+            raise SettingsError(
+                "--feedback without a token: nobody could send any",
+                hint="--token-file FILE, or $EVENODDS_TOKEN",
+            )
         taken = stack.enter_context(bind(host, port))
         address, bound = taken.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 SETTLE = 3600.0
 EVER = 2**62
 _FETCH = 500  # lists at a time: a batch of some 50,000 rows where lists hold 100
-_FIXED = ("query", "item", "position", "score", "label", "model", "served_at")
+_SERVED_BY = ("model", "arm")
+_FIXED = ("query", "item", "position", "score", "label", "served_at", *_SERVED_BY)
 
 
 class Joined:
@@ -47,9 +48,7 @@ class Joined:
             f"group_{column}" if column in _FIXED else column for column in meta.group_columns
         )
         numbers = database.execute(schema.GET_NAMES)
-        self._models: dict[int, tuple[str, ...]] = {
-            number: (name,) for number, kind, name in numbers if kind == "model"
-        }
+        self._models = {number: tuple(json.loads(name)) for number, kind, name in numbers if kind == "model"}
         self._groups = {number: tuple(json.loads(name)) for number, kind, name in numbers if kind == "group"}
         identity = pa.int64() if meta.kind == "hashed" else pa.string()
         text = pa.dictionary(pa.int32(), pa.string())
@@ -62,6 +61,7 @@ class Joined:
                 "position": pa.int32(),
                 "label": pa.int8(),
                 "model": text,
+                "arm": text,
                 "served_at": pa.timestamp("ms", tz="UTC"),
             }
         )
@@ -93,8 +93,8 @@ class Joined:
             return pa.array([stored[place] for place in chosen.tolist()], kind)
         if name in self.group_columns:
             return self._names(laid.codes[chosen], self._groups, self.group_columns.index(name))
-        if name == "model":
-            return self._names(laid.models[chosen], self._models, 0)
+        if name in _SERVED_BY:
+            return self._names(laid.models[chosen], self._models, _SERVED_BY.index(name))
         columns: dict[str, npt.NDArray[np.generic]] = {
             "score": laid.scores,
             "position": laid.positions,
@@ -272,7 +272,7 @@ def status(database: Database, meta: Meta, settle: float) -> Status:
         folded_rows=int(folded[0][2]) if folded else 0,
         oldest=None if oldest is None else oldest / 1000,
         newest=None if newest is None else newest / 1000,
-        models=tuple(sorted(name for _, kind, name in names if kind == "model")),
+        models=tuple(sorted({json.loads(name)[0] for _, kind, name in names if kind == "model"})),
         groups=tuple(sorted(tuple(json.loads(name)) for _, kind, name in names if kind == "group")),
         bytes=database.size(),
     )

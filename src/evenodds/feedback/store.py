@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Self, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from evenodds.errors import DamagedFileError, EvenoddsError, NewerVersionError, SettingsError
 from evenodds.feedback import ids, schema
@@ -29,6 +29,7 @@ MAX_GROUPS = 10_000  # names of groups; a column of ids by mistake must not fill
 MAX_POSITION = 2**31 - 1
 NO_GROUP = -1
 _TRIES = 3
+_DEFAULTS = {"group_columns": '["group"]', "outcomes": "1", "first_position": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +47,19 @@ class ServedList:
     groups
         A tuple of names an item, one for each group column; None where a name is not known, and such an
         item is not counted.
-    model
-        What names the model that served it.
+    model, arm
+        What names the model that served it, and what it was served: "fair", "original", "shadow".
     served
         Seconds since 1970; None takes the moment of writing.
     """
 
     key: Id
     items: Sequence[Id]
-    scores: Sequence[float]
+    scores: Sequence[float] | npt.NDArray[np.float64]
     groups: Sequence[Names]
     model: str = ""
     served: float | None = None
+    arm: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ class Store:
     target
         A file (SQLite), made if it is not there, or a URL like ``postgresql://host/database``.
     group_columns, outcomes, first_position
-        What the model that serves was fitted on; settled when the store is made, compared afterwards.
+        What the model that serves was fitted on: settled when the store is made (by default one column
+        `group`, one outcome, positions from 1), compared afterwards where they are given.
     kind
         "hashed" (default) or "plain" ids; settled when the store is made.
     secret
@@ -198,9 +201,9 @@ class Store:
         self,
         target: str | Path,
         *,
-        group_columns: Sequence[str] = ("group",),
-        outcomes: int = 1,
-        first_position: int = 1,
+        group_columns: Sequence[str] | None = None,
+        outcomes: int | None = None,
+        first_position: int | None = None,
         kind: Kind | None = None,
         secret: str | bytes | None = None,
     ) -> None:
@@ -219,6 +222,7 @@ class Store:
     def _open(self, target: str | Path, kind: Kind | None, secret: str | bytes | None) -> None:
         database = self._database
         self._names: dict[tuple[str, str], int] = {}
+        self._numbers: dict[Names, int] = {}
         found = Meta.read(database) if database.has_tables() else None
         if found is not None and kind not in {None, found.kind}:
             raise SettingsError(f"{self.name} holds {found.kind} ids; that is settled when a store is made")
@@ -255,22 +259,27 @@ class Store:
             )
         return ids.secret_beside(Path(target))
 
-    def bind(self, group_columns: Sequence[str], outcomes: int, first_position: int) -> None:
-        """Settle or compare what the serving model was fitted on: rows of two kinds do not mix."""
-        wanted = {
-            "group_columns": json.dumps(list(group_columns), ensure_ascii=False),
-            "outcomes": str(outcomes),
-            "first_position": str(first_position),
+    def bind(
+        self, group_columns: Sequence[str] | None, outcomes: int | None, first_position: int | None
+    ) -> None:
+        """Settle what is not settled yet, and compare the rest: rows of two kinds do not mix."""
+        given = {
+            "group_columns": None
+            if group_columns is None
+            else json.dumps(list(group_columns), ensure_ascii=False),
+            "outcomes": None if outcomes is None else str(outcomes),
+            "first_position": None if first_position is None else str(first_position),
         }
-        if not wanted.items() <= self.meta.raw.items():
+        missing = {name: given[name] or _DEFAULTS[name] for name in given if name not in self.meta.raw}
+        if missing:
             with self._database.writing():
-                for name, value in wanted.items():
+                for name, value in missing.items():
                     self._database.execute(schema.PUT_META, (name, value))
             self.meta = Meta.read(self._database)
-        for name, value in wanted.items():
-            if self.meta.raw[name] != value:
+        for name, wanted in given.items():
+            if wanted is not None and self.meta.raw[name] != wanted:
                 raise SettingsError(
-                    f"{self.name} was made for {name} {self.meta.raw[name]}, and the model has {value}",
+                    f"{self.name} was made for {name} {self.meta.raw[name]}, and the model has {wanted}",
                     hint="take another store for this model",
                 )
 
@@ -294,30 +303,46 @@ class Store:
         return None
 
     def unfit(self, shown: ServedList) -> str | None:
-        """Say why a list cannot be recorded, if it cannot."""
+        """Say why a list cannot be recorded, if it cannot; in microseconds, since requests wait for it."""
         size = len(shown.items)
         if not len(shown.scores) == len(shown.groups) == size:
             return f"{size} items, {len(shown.scores)} scores and {len(shown.groups)} groups; expected as many of each"
         found = ids.problem_of(shown.key, "key", self.meta.kind)
-        for place, item in enumerate(shown.items if found is None else ()):
-            found = found or ids.problem_of(item, f"item {place}", self.meta.kind)
-        if found is None and not all(map(math.isfinite, shown.scores)):
-            found = "a score is NaN or infinite"
+        if found is not None:
+            return found
+        plain = self.meta.kind == "plain"
+        for place, item in enumerate(shown.items):
+            if plain or type(item) is not str or not 0 < len(item) <= ids.MAX_LENGTH:
+                found = ids.problem_of(item, f"item {place}", self.meta.kind)
+                if found is not None:
+                    return found
+        try:
+            finite = np.isfinite(np.asarray(shown.scores, dtype=np.float64)).all()
+        except (TypeError, ValueError):
+            return "scores are not all numbers"
+        if not finite:
+            return "a score is NaN or infinite"
         wide = len(self.meta.group_columns)
-        if found is None and any(len(names) != wide for names in shown.groups):
-            found = (
-                f"a group does not have {wide} names, one for each of {', '.join(self.meta.group_columns)}"
-            )
-        return found
+        if {len(names) for names in shown.groups} - {wide}:
+            return f"a group does not have {wide} names, one for each of {', '.join(self.meta.group_columns)}"
+        return None
+
+    def check(self, shown: Sequence[ServedList], events: Sequence[Event]) -> None:
+        """Refuse what cannot be stored."""
+        for problem in (*map(self.unfit, shown), *map(self.problems, events)):
+            if problem is not None:
+                raise SettingsError(problem, hint="nothing was stored")
 
     def record(self, shown: Sequence[ServedList], events: Sequence[Event]) -> list[Fate]:
         """Write lists and labels in one transaction; when it returns, they are safe.
 
         Both may be repeated whole, for instance after an error: what is known already changes nothing.
         """
-        for problem in (*map(self.unfit, shown), *map(self.problems, events)):
-            if problem is not None:
-                raise SettingsError(problem, hint="nothing was stored")
+        self.check(shown, events)
+        return self.write(shown, events)
+
+    def write(self, shown: Sequence[ServedList], events: Sequence[Event]) -> list[Fate]:
+        """Do the same for what has been checked already."""
         now = int(time.time() * 1000)
         lists = [(served, *self._packed(served)) for served in shown]
         pairs = [
@@ -328,7 +353,8 @@ class Store:
             try:
                 return self._write(lists, events, pairs, now)
             except EvenoddsError:
-                self._names.clear()  # numbers of names that were rolled back mean nothing
+                self._names.clear()
+                self._numbers.clear()  # numbers of names that were rolled back mean nothing
                 if not self._database.again or attempt == _TRIES - 1:
                     raise
         raise AssertionError  # the loop returns or raises
@@ -354,7 +380,7 @@ class Store:
                 for shown, key, items, scores in lists:
                     part = ids.digest(items)
                     served = now if shown.served is None else int(shown.served * 1000)
-                    model = self._number("model", shown.model)
+                    model = self._number("model", json.dumps([shown.model, shown.arm]))
                     row = (key, part, served, model, items, scores, self._codes(shown.groups))
                     rows.setdefault((key, part), row)
                 self._database.put_lists(list(rows.values()))
@@ -410,9 +436,15 @@ class Store:
 
     def _group(self, names: Names) -> int:
         """Return the number of a group, making one for a new group."""
+        known = self._numbers.get(names)
+        if known is not None:
+            return known
         if any(name is None or not name or len(name) > ids.MAX_LENGTH or ids.unfit(name) for name in names):
             return NO_GROUP
-        return self._number("group", json.dumps(names, ensure_ascii=False))
+        number = self._number("group", json.dumps(names, ensure_ascii=False))
+        if number != NO_GROUP:
+            self._numbers[names] = number
+        return number
 
     def _number(self, kind: str, name: str) -> int:
         known = self._names

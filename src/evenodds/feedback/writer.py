@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from evenodds.errors import EvenoddsError, SettingsError, StoreError
+from evenodds.errors import EvenoddsError, StoreError
 from evenodds.feedback.store import Event, Fate, ServedList, Store
 
 MAX_QUEUED = 500_000  # impressions and events in memory
@@ -72,9 +72,7 @@ class Writer:
 
         What cannot be stored is refused here, before it shares a transaction with others.
         """
-        for problem in (*map(self.store.unfit, shown), *map(self.store.problems, events)):
-            if problem is not None:
-                raise SettingsError(problem, hint="nothing was stored")
+        self.store.check(shown, events)
         job = _Job(shown, events, len(events) + sum(len(one.items) for one in shown))
         with self._changed:
             if self._closing:
@@ -116,7 +114,7 @@ class Writer:
 
     def _write(self, jobs: list[_Job]) -> None:
         try:
-            fates = self.store.record(
+            fates = self.store.write(
                 [one for job in jobs for one in job.shown], [event for job in jobs for event in job.events]
             )
         except BaseException as error:  # noqa: BLE001  (whoever waits for the future has to be told)

@@ -32,7 +32,7 @@ from evenodds.serve.bodies import (
 from evenodds.serve.control import control_routes
 from evenodds.serve.holder import Holder
 from evenodds.serve.intake import read_body
-from evenodds.serve.loaded import Live
+from evenodds.serve.loaded import Live, Loaded
 from evenodds.serve.logs import Log
 from evenodds.serve.metrics import Metrics
 from evenodds.serve.problem import MEDIA_TYPE, Problem
@@ -54,10 +54,16 @@ class Extension(Protocol):
     def paths(self) -> dict[str, Any]:
         """Return the same paths for the OpenAPI document."""
 
-    def on_served(self, key: str | int | None, rows: Served) -> None:
-        """Take note of a list that is about to be answered; must be quick."""
+    def check(self, loaded: Loaded) -> None:
+        """Refuse a model that this part cannot work with, before it is served."""
 
-    async def start(self) -> None:
+    def on_served(self, served: Sequence[Served]) -> Awaitable[None] | None:
+        """Take note of the lists of a request that is about to be answered; must be quick.
+
+        The answer waits for what is returned, which must not raise.
+        """
+
+    async def start(self, app: Application) -> None:
         """Begin, in a worker."""
 
     async def stop(self) -> None:
@@ -71,7 +77,7 @@ class Application:
         self.settings = settings
         self.extensions = tuple(extensions)
         self.log = Log(settings.log, ids=settings.log_ids)
-        self.store = Store(settings)
+        self.store = Store(settings, [part.check for part in extensions])
         self.store.prepare()
         self.metrics = Metrics(self.store.folder / "workers")
         self.holder = Holder(self.store, self.metrics, self.log)
@@ -121,7 +127,10 @@ class Application:
                 status = 499
                 return
             body, kind, answer_kind = asked
-            out = self._answer(body, kind, answer_kind, start, said)
+            waits: list[Awaitable[None]] = []
+            out = self._answer(body, kind, answer_kind, start, said, waits)
+            for noted in waits:
+                await noted
             media_type = answer_kind.encode()
         except Problem as problem:
             status, out, media_type, headers = problem.status, problem.body(), MEDIA_TYPE, problem.headers
@@ -173,7 +182,15 @@ class Application:
         body = await read_body(receive, limits.max_body, declared, limits.timeout)
         return None if body is None else (body, kind, answer_kind)
 
-    def _answer(self, body: bytes, kind: str, answer_kind: str, start: float, said: dict[str, Any]) -> bytes:
+    def _answer(
+        self,
+        body: bytes,
+        kind: str,
+        answer_kind: str,
+        start: float,
+        said: dict[str, Any],
+        waits: list[Awaitable[None]],
+    ) -> bytes:
         live = self.holder.live  # once: whatever happens meanwhile, one model answers all of the request
         loaded = live.loaded
         one = False
@@ -185,8 +202,10 @@ class Application:
             served = self._lists(live, asked.lists(), start)
         for part in served:
             self.metrics.served(loaded, part)
-            for extension in self.extensions:
-                extension.on_served(part.key, part)
+        for extension in self.extensions:
+            noted = extension.on_served(served)
+            if noted is not None:
+                waits.append(noted)
         if self.log.requests:
             said["model"], said["lists"] = loaded.version, len(served)
             said["candidates"] = sum(part.scores.size for part in served)
@@ -229,7 +248,7 @@ class Application:
             if time.perf_counter() - start > limits.timeout:
                 raise Problem(503, f"not done within {limits.timeout:g} s", hint="send fewer lists at a time")
             try:
-                served.append(Served.of(live, part.key, part.ids, part.groups, part.scores))
+                served.append(Served.of(live, part.key, part.ids, part.groups, part.scores, part.query))
             except Problem as problem:
                 if len(lists) > 1:
                     problem.detail = f"requests[{place}]: {problem.detail}"
@@ -245,7 +264,7 @@ class Application:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         for extension in self.extensions:
-            await extension.start()
+            await extension.start(self)
         live = self.holder.live
         self.log.event("started", model=live.loaded.version, ramp=live.ramp, shadow=live.shadow)
         following = asyncio.create_task(self.holder.follow())

@@ -1,7 +1,7 @@
 """Arrow streams in and out: a row a candidate, as in a log.
 
-Columns: ``score``; the model's group columns (or one named ``group``); ``item`` and ``key`` where there are
-ids and keys. Rows of one list stand together: a new key starts a new list.
+Columns: ``score``; the model's group columns (or one named ``group``); ``item``, ``key`` and ``query`` where
+there are ids, keys and queries. Rows of one list stand together: a new key or query starts a new list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evenodds.serve.loaded import Live
 from evenodds.serve.problem import Problem
 from evenodds.serve.rerank import Served
 
-_ROLES = ("score", "item", "key")
+_ROLES = ("score", "item", "key", "query")
 
 
 class ArrowLists:
@@ -48,31 +48,38 @@ class ArrowLists:
         self.scores = _scores(table["score"])
         self.groups = tuple(_values(table[name], name) for name in groups)
         self.ids = _ids(table["item"], "item") if "item" in names else None
-        keys = _ids(table["key"], "key") if "key" in names else None
-        self.keys = keys
-        if keys is None or not self.rows:
-            self.starts = [0] if self.rows else []
-        else:
-            listed = np.asarray(keys)
-            self.starts = np.flatnonzero(np.concatenate(([True], listed[1:] != listed[:-1]))).tolist()
+        self.keys = _ids(table["key"], "key") if "key" in names else None
+        self.queries = _ids(table["query"], "query") if "query" in names else None
+        new = np.zeros(self.rows, dtype=bool)
+        new[:1] = True
+        for named in (self.keys, self.queries):
+            if named is not None and self.rows:
+                listed = np.asarray(named)
+                new[1:] |= listed[1:] != listed[:-1]
+        self.starts: list[int] = np.flatnonzero(new).tolist()
 
     def served(self, live: Live) -> list[Served]:
         """Rank every list."""
         served = []
         for start, stop in zip(self.starts, [*self.starts[1:], self.rows], strict=True):
             rows = slice(start, stop)
-            key = None if self.keys is None else self.keys[start]
+            key, query = (None if named is None else named[start] for named in (self.keys, self.queries))
             groups = tuple(column[rows] for column in self.groups)
             served.append(
                 Served(
                     live,
-                    int(key) if isinstance(key, np.integer) else key,
+                    _plain(key),
                     None if self.ids is None else self.ids[rows],
                     groups if len(groups) > 1 else groups[0],
                     self.scores[rows],
+                    _plain(query),
                 )
             )
         return served
+
+
+def _plain(name: Any) -> str | int | None:
+    return int(name) if isinstance(name, np.integer) else name
 
 
 def answer(served: list[Served], model: str) -> bytes:

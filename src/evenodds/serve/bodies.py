@@ -23,12 +23,17 @@ GroupValue = str | int | float | bool | None
 
 
 class CandidateList(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One list to rank: equally long columns, one entry a candidate."""
+    """One list to rank: equally long columns, one entry a candidate.
+
+    `key` repeats draws and tells the arm of a ramp, and may be a person's id; `query` names this list alone,
+    for feedback, where the key does not.
+    """
 
     scores: list[float]
     groups: list[GroupValue] | dict[str, list[GroupValue]]
     ids: list[str | int] | None = None
     key: str | int | None = None
+    query: str | int | None = None
 
 
 class RerankBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -38,6 +43,7 @@ class RerankBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     groups: list[GroupValue] | dict[str, list[GroupValue]] | None = None
     ids: list[str | int] | None = None
     key: str | int | None = None
+    query: str | int | None = None
     requests: list[CandidateList] | None = None
 
     def lists(self) -> Sequence[CandidateList | RerankBody]:
@@ -50,7 +56,7 @@ class RerankBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
                     hint='{"key": "request-1", "ids": ["a", "b"], "scores": [0.3, 0.7], "groups": ["women", "men"]}',
                 )
             return (self,)
-        if any(part is not None for part in (self.scores, self.groups, self.ids, self.key)):
+        if any(part is not None for part in (self.scores, self.groups, self.ids, self.key, self.query)):
             raise Problem(
                 422, "the body has requests, and a list of its own beside them: expected one of the two"
             )

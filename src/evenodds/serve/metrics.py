@@ -100,9 +100,9 @@ class Metrics:
         if len(self._lists) >= _BATCH or self._held >= _BATCH_CANDIDATES:
             self._flush_lists()
 
-    def event(self, name: str) -> None:
+    def event(self, name: str, count: float = 1.0) -> None:
         """Count something that happened to the server."""
-        self.sums.events[name] = self.sums.events.get(name, 0.0) + 1.0
+        self.sums.events[name] = self.sums.events.get(name, 0.0) + count
 
     def flush(self) -> None:
         """Sum what was left in lists."""

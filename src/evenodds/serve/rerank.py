@@ -23,6 +23,8 @@ class Served:
     ----------
     key, ids, groups
         As they were sent; `groups` a column, or a tuple of them.
+    list_id
+        What feedback names the list by: its query, or else its key.
     scores
         The scores that were sent.
     fair
@@ -48,6 +50,7 @@ class Served:
         "groups",
         "ids",
         "key",
+        "list_id",
         "model",
         "order",
         "scores",
@@ -56,17 +59,34 @@ class Served:
     )
 
     @classmethod
-    def of(cls, live: Live, key: str | int | None, ids: Any, groups: Any, scores: list[float]) -> Served:
+    def of(
+        cls,
+        live: Live,
+        key: str | int | None,
+        ids: Any,
+        groups: Any,
+        scores: list[float],
+        query: str | int | None = None,
+    ) -> Served:
         """Rank a list whose scores come as a list."""
-        return cls(live, key, ids, groups, np.array(scores, dtype=np.float64))
+        return cls(live, key, ids, groups, np.array(scores, dtype=np.float64), query)
 
-    def __init__(self, live: Live, key: str | int | None, ids: Any, groups: Any, scores: Floats) -> None:
+    def __init__(
+        self,
+        live: Live,
+        key: str | int | None,
+        ids: Any,
+        groups: Any,
+        scores: Floats,
+        query: str | int | None = None,
+    ) -> None:
         loaded = live.loaded
         scorer = loaded.scorer
         size = scores.size
         if ids is not None and len(ids) != size:
             raise Problem(422, f"{size} scores but {len(ids)} ids; expected one id a candidate")
         self.key, self.ids, self.scores = key, ids, scores
+        self.list_id = key if query is None else query
         self.groups = groups = _columns(groups, loaded.columns)
         self.model = loaded.version
         if 0.0 < live.ramp < 1.0 and key is None:
@@ -100,7 +120,7 @@ def _columns(groups: Any, columns: tuple[str, ...]) -> Any:
                 f"groups by {', '.join(map(repr, groups))}; this model has them by {', '.join(map(repr, columns))}",
             )
         return tuple(groups[name] for name in columns) if len(columns) > 1 else groups[columns[0]]
-    if len(columns) > 1:
+    if len(columns) > 1 and not isinstance(groups, tuple):  # a tuple of columns is what Arrow gives
         raise Problem(
             422,
             f"groups are one column; this model has them by {' × '.join(columns)}",

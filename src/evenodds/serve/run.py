@@ -26,8 +26,11 @@ _GRACE = 30  # seconds that requests in flight have to finish
 
 def extensions_of(settings: ServeSettings) -> Sequence[Extension]:
     """Return what goes with the server under these settings."""
-    del settings
-    return ()
+    if settings.feedback is None:
+        return ()
+    from evenodds.serve.feedback import Feedback
+
+    return (Feedback(settings),)
 
 
 def application() -> Application:
@@ -56,9 +59,12 @@ def bind(host: str, port: int) -> socket.socket:
 
 def serve(settings: ServeSettings, taken: socket.socket) -> None:
     """Serve until a signal says stop; requests in flight are answered first."""
-    store = Store(settings)
+    parts = extensions_of(settings)
+    store = Store(settings, [part.check for part in parts])
     store.prepare()
-    store.open()  # a model that cannot be served is said before any worker starts
+    state = store.open()  # a model that cannot be served is said before any worker starts
+    for part in parts:  # a model that was served before is not checked again when it is opened
+        part.check(store.load(state.current))
     # Not in the settings: a worker's environment is its own, its arguments are for all to see.
     os.environ[_SETTINGS] = msgspec.json.encode(msgspec.structs.replace(settings, token=None)).decode()
     if settings.token is not None:

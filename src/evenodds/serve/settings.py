@@ -34,6 +34,14 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         "all": a line a request and an event; "events"; "none".
     log_ids
         Whether lines hold request keys and item ids, which may be those of people.
+    feedback
+        The store of what was served and what came of it: a file, or the URL of a PostgreSQL database.
+    plain_ids
+        Whether that store holds ids as they are, not their hashes.
+    feedback_top
+        How many items from the top of an answer are shown, and so recorded; 0 is all of them.
+    feedback_wait
+        Whether an answer waits until its list is stored, so that feedback always finds it.
     """
 
     model: str
@@ -51,3 +59,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1
     log: str = "all"
     log_ids: bool = False
+    feedback: str | None = None
+    plain_ids: bool = False
+    feedback_top: int = 0
+    feedback_wait: bool = True

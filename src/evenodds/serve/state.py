@@ -7,7 +7,7 @@ as a whole, by one worker at a time (a lock on a file), and every worker looks a
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,10 +48,11 @@ class State(msgspec.Struct, kw_only=True):
 
 
 class Store:
-    """Reads and changes the state."""
+    """Reads and changes the state; `checks` may refuse a model before it is served."""
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, checks: Sequence[Callable[[Loaded], None]] = ()) -> None:
         self.settings = settings
+        self.checks = tuple(checks)
         self.folder = Path(settings.state)
         self.file = Path(settings.model)
         self._state = self.folder / "state.json"
@@ -183,6 +184,8 @@ class Store:
     def _keep(self, raw: bytes, name: str) -> Loaded:
         """Check a model and lay it down under its version."""
         loaded = Loaded.of(raw, name, self.settings.max_candidates)
+        for check in self.checks:
+            check(loaded)
         path = self._models / f"{loaded.version}.json"
         if not path.exists():
             with written_aside(path) as aside:
