@@ -60,9 +60,8 @@ class CdfMaps:
         self._jump = _framed(np.where(atom, step * height, 0.0), 0.0, 0.0)
         self._cubic = None
         if interpolation == "cubic":
-            self._cubic = tuple(
-                _framed(part, 0.0, 0.0) for part in _fritsch_carlson(slope * height, width, smooth)
-            )
+            parts = _fritsch_carlson(slope * height, width, smooth)
+            self._cubic = tuple(_framed(part, 0.0, 0.0) for part in parts)
         self.has_atoms = bool(self._jump.any())
 
     def __call__(self, scores: Floats, rows: Codes, draws: Floats | None = None) -> Floats:
@@ -92,6 +91,12 @@ class CdfMaps:
         cell += scores >= self.edges[-1]
         cell -= scores < self.edges[0]
         return cell
+
+    def cubic(self) -> Floats | None:
+        """Return the coefficients of run, run^2 and run^3 in each cell, shape (3, maps, cells), if cubic."""
+        if self._cubic is None:
+            return None
+        return np.stack([part.reshape(-1, self.stride)[:, 1:-1] for part in self._cubic])
 
     def jumps(self, scores: Floats, rows: Codes) -> Floats:
         """Return how far the function jumps at each score: above 0 on atoms with positives."""

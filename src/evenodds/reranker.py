@@ -30,6 +30,7 @@ from evenodds.tally import Tally, as_tally, is_counted
 Ints = npt.NDArray[np.int64]
 
 _HOMES = {"opportunity": "evenodds.opportunity", "odds": "evenodds.odds.equalized"}  # imported on demand
+_WRITER = f"evenodds {__version__}"
 
 
 class Learned(NamedTuple):
@@ -58,6 +59,7 @@ class Reranker(ABC):
     position_bias_: PositionBias
     diagnostics_: dict[str, Any]
     fitted_on_: dict[str, Any]
+    written_by_: str = _WRITER
     tally_: Tally | None
     index_: GroupIndex
     draws_: bool
@@ -90,6 +92,7 @@ class Reranker(ABC):
             "roles": tally.roles.to_dict(),
             "weighted": tally.weighted,
         }
+        self.written_by_ = _WRITER
         return self
 
     def update(self, data: object, *, decay: float = 1.0, **roles: object) -> Self:
@@ -211,7 +214,7 @@ class Reranker(ABC):
             "format": FORMAT,
             "version": VERSION,
             "criterion": self.criterion,
-            "written_by": f"evenodds {__version__}",
+            "written_by": self.written_by_,
             "settings": {name: _plain(getattr(self, name)) for name in self.settings},
             "fitted_on": self.fitted_on_,
             "group_columns": list(self.group_columns_),
@@ -224,9 +227,13 @@ class Reranker(ABC):
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model as versioned, readable JSON; never half a file."""
-        text = sealed(readable_json(self.to_dict()))
+        text = self.to_text()
         with written_aside(path, overwrite=overwrite) as aside:
             aside.write_text(text, encoding="utf-8")
+
+    def to_text(self) -> str:
+        """Return the model file, checksum and all."""
+        return sealed(readable_json(self.to_dict()))
 
 
 def _check_kind(name: str, value: object, default: object) -> None:
@@ -263,6 +270,7 @@ def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
     model.diagnostics_ = body["diagnostics"]
     model.position_bias_ = PositionBias.from_dict(body["position_bias"])
     model.tally_ = None
+    model.written_by_ = body["written_by"]  # a later version that saves it again keeps its checksum
     model.take(scorer_of(body, name))
     return model
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "forecast": "evenodds.cli.forecast",
     "drift": "evenodds.cli.drift",
     "experiment": "evenodds.cli.experiment",
+    "export": "evenodds.cli.export",
     "feedback": "evenodds.cli.feedback",
     "reproduce": "evenodds.cli.reproduce",
     "serve": "evenodds.cli.serve",

@@ -81,6 +81,10 @@ class KernelTable:
         place += self._first[piece]
         return place
 
+    def cuts(self) -> tuple[Floats, Floats, Floats]:
+        """Return where each cut piece starts, the outcome there, and how fast it rises."""
+        return self._start, self._first, self._rise
+
     def within(self, piece: Codes, place: Floats) -> Floats:
         """Return how far into its target bin a draw lies, in [0, 1)."""
         return place * self._inverse[piece]
