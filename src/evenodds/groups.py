@@ -56,7 +56,9 @@ class GroupIndex:
         if len(self.columns) == 1:
             if self._numbers and type(groups) is list and 1 < len(groups) == size <= _FEW:
                 try:  # a request's worth of known names: one loop in C over a plain dict, codes as bytes
-                    return self._strides[np.frombuffer(bytes(itemgetter(*groups)(self._numbers)), np.uint8)]
+                    return self._strides.take(
+                        np.frombuffer(bytes(itemgetter(*groups)(self._numbers)), np.uint8)
+                    )
                 except (KeyError, TypeError):
                     pass
             return self._column(_single(groups), size, self._codes)

@@ -67,9 +67,7 @@ class OddsScorer(Scorer):
         return self.back(levels * self.back.steps)
 
     def _fair(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
-        total = scores.dot(scores)
-        if not total < np.inf and not np.isfinite(scores).all():
-            self.refuse(scores)
+        self.check_finite(scores)
         draws = uniforms(words(), self.salt) if words is not None else np.zeros(scores.size)
         rows = self.inner.searchsorted(scores, "right") + codes
         fair = (

@@ -61,8 +61,7 @@ class OpportunityScorer(Scorer):
         self.scale: Scale = scale
 
     def _fair(self, scores: Floats, codes: Codes, words: Callable[[], Words] | None) -> Floats:
-        if b"\0" in np.isfinite(scores).tobytes():  # in a request a third of the time that all() takes
-            self.refuse(scores)
+        self.check_finite(scores)
         draws = None if words is None else self._drawn(scores, codes, words)
         if scores.size <= _BLOCK:
             return self._mapped(scores, codes, draws)

@@ -104,8 +104,8 @@ class Served:
                 self.fair = scorer.transform_codes(scores, codes, _keys(key, ids) if scorer.draws else None)
                 if self.arm == "fair":
                     self.served = self.fair
-            elif not np.isfinite(scores).all():
-                scorer.refuse(scores)
+            else:
+                scorer.check_finite(scores)
         except EvenoddsError as error:
             raise Problem.of(error) from None
         self.order: Codes = (-self.served).argsort(kind="stable")
