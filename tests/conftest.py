@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -66,3 +68,20 @@ def tied():
             "label": merit.astype(np.int8),
         }
     )
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Start one Spark for all tests: two cores, four tries a task, little of everything else."""
+    from evenodds.engines.spark_session import spark_session
+
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what PySpark itself says while it starts
+        session = spark_session("local[2,4]", settings)
+    yield session
+    session.stop()

@@ -126,7 +126,7 @@ def test_an_object_that_exports_once_is_read_once(table, whole):
 
 def test_the_head_of_a_stream_is_not_lost(table, whole, monkeypatch):
     """When the sample stops before the stream ends, both what it held and what follows are counted."""
-    monkeypatch.setattr("evenodds.sources._SAMPLE", 100)
+    monkeypatch.setattr("evenodds.sources.SAMPLE", 100)
     reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=30)))
     counted = eo.tally(eo.Log(reader), cells=12)
     assert counted.rows == whole.rows
@@ -141,7 +141,7 @@ def test_an_empty_file_among_others_adds_nothing(table, folder, whole, tmp_path)
 
 def test_a_large_file_is_sampled_as_the_same_rows_every_time(tmp_path, monkeypatch):
     """A log larger than the sample gives the same grid every time, and about as many scores as wanted."""
-    monkeypatch.setattr("evenodds.sources._SAMPLE", 2_000)
+    monkeypatch.setattr("evenodds.sources.SAMPLE", 2_000)
     scores = np.random.default_rng(0).random(20_000)
     table = pa.table({"score": scores})
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=500)
@@ -225,7 +225,7 @@ def test_files_with_other_columns_are_refused(tmp_path, table):
 @pytest.mark.parametrize("stored", ["parquet", "memory"])
 def test_the_sample_does_not_line_up_with_the_lists(simulated, tmp_path, monkeypatch, stored):
     """One row in twenty of a log of lists of 50 looks like the whole log, not like every twentieth slot."""
-    monkeypatch.setattr("evenodds.sources._SAMPLE", 10_000)
+    monkeypatch.setattr("evenodds.sources.SAMPLE", 10_000)
     if stored == "parquet":
         pq.write_table(simulated, tmp_path / "log.parquet", row_group_size=50_000)
     source = tmp_path / "log.parquet" if stored == "parquet" else simulated

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import LogError, SettingsError, nearest
-from evenodds.sources import Feedback, open_source
+from evenodds.sources import Feedback, Source, open_source
+from evenodds.spark_frame import SparkFrame, is_spark_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +63,7 @@ class Log:
     Parameters
     ----------
     source
-        A path, a glob, a list of paths (Parquet, CSV, Arrow IPC), or an object with
+        A path, a glob, a list of paths (Parquet, CSV, Arrow IPC), a Spark DataFrame, or an object with
         ``__arrow_c_stream__``: a pandas or Polars frame, a pyarrow table, a DuckDB relation. Or a
         feedback store (:mod:`evenodds.feedback`): its file, or the URL of its PostgreSQL.
     score, group, label
@@ -107,7 +108,7 @@ class Log:
         outcomes: int = 1,
         settle: float | None = None,
     ) -> None:
-        self._source = open_source(source, settle=settle)
+        self._source = _opened(source, settle)
         self.first_position = first_position
         names = self._source.schema.names
         problems: list[str] = []
@@ -160,6 +161,11 @@ class Log:
         return self._source.schema
 
     @property
+    def spark_frame(self) -> SparkFrame | None:
+        """The Spark DataFrame that holds the rows, if one does."""
+        return self._source if isinstance(self._source, SparkFrame) else None
+
+    @property
     def rows(self) -> int | None:
         """How many rows there are, where that is known without reading them."""
         return self._source.rows
@@ -180,8 +186,21 @@ class Log:
 
     def score_sample(self) -> Floats:
         """Return scores from all over the log, the same ones every time; missing values left out."""
-        scores = self._source.sample(self.roles.score)
+        source, known = self._source, self.roles
+        if isinstance(source, SparkFrame):  # its rows have no numbers to draw them by
+            told_apart = known.query is not None or known.item is not None
+            content = [known.query, known.item, known.position, *known.group, known.label, known.weight]
+            scores = source.sample(known.score, [name for name in content if name] if told_apart else [])
+        else:
+            scores = source.sample(known.score)
         return scores[np.isfinite(scores)]
+
+
+def _opened(source: object, settle: float | None) -> Source | SparkFrame:
+    if isinstance(source, SparkFrame):
+        return source
+    # A Spark DataFrame exports an Arrow stream too: all of it, to this one machine.
+    return SparkFrame(source) if is_spark_frame(source) else open_source(source, settle=settle)
 
 
 def _missing(role: str, name: str, names: Sequence[str]) -> str:

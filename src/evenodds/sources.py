@@ -29,7 +29,7 @@ SUFFIXES = {
     ".feather": "ipc",
     ".ipc": "ipc",
 }
-_SAMPLE = 250_000  # scores that make a grid: 25 a cell at 10,000 cells
+SAMPLE = 250_000  # scores that make a grid: 25 a cell at 10,000 cells
 _SAMPLED_BLOCKS = 16  # row groups read for it, spread evenly over the log
 _BATCH = 65_536
 
@@ -117,7 +117,7 @@ class Files:
             if blocks
             else []
         )
-        share = _SAMPLE / max(1, sum(rows for _, _, rows in picked))
+        share = SAMPLE / max(1, sum(rows for _, _, rows in picked))
         parts, seen = [np.empty(0)], 0
         for path, group, rows in picked:
             values = pq.ParquetFile(path).read_row_group(group, columns=[column])[column]
@@ -188,7 +188,7 @@ class Reader:
     def sample(self, column: str) -> Floats:
         """Return values of a column from all over the rows, the same ones every time."""
         held = 0
-        while held < _SAMPLE:
+        while held < SAMPLE:
             try:
                 batch = self._reader.read_next_batch()
             except StopIteration:
@@ -256,7 +256,8 @@ def open_source(source: object, *, settle: float | None = None) -> Source:
         return Files(_expand(cast("Sequence[str | Path]", source)))
     raise LogError(
         [f"a log cannot be read from {type(source).__name__}"],
-        hint="give a path, a glob, a list of paths, or a table that speaks Arrow (__arrow_c_stream__)",
+        hint="give a path, a glob, a list of paths, a Spark DataFrame, or a table that speaks Arrow "
+        "(__arrow_c_stream__)",
     )
 
 
@@ -322,7 +323,7 @@ def _thin(batches: Iterator[pa.RecordBatch]) -> Floats:
         seen += batch.num_rows
         scores.append(_floats(batch.column(0))[lot < share])
         lots.append(lot[lot < share])
-        while sum(map(len, lots)) > 2 * _SAMPLE:
+        while sum(map(len, lots)) > 2 * SAMPLE:
             share /= 2
             lot = np.concatenate(lots)
             scores, lots = [np.concatenate(scores)[lot < share]], [lot[lot < share]]

@@ -260,9 +260,11 @@ def tally(
     >>> tally(simulate(queries=100), cells=50)
     Tally(5,000 rows, groups: A, B; 50 cells)
     """
-    from evenodds.engines.local import count
-
     known = as_log(log, roles)
+    if known.spark_frame is None:
+        from evenodds.engines.local import count
+    else:
+        from evenodds.engines.spark import count
     if depth % 1 or depth < 1:
         raise SettingsError(f"depth must be a whole number of at least 1, got {depth}")
     held = None if known.folded is None else _folded(known)

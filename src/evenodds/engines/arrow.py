@@ -44,9 +44,10 @@ class Counted:
 
 @dataclass
 class Problems:
-    """Problems by kind: how many rows, and the first one."""
+    """Problems by kind: how many rows, and the first one; `place` says where rows are numbered."""
 
     found: dict[str, tuple[int, str]] = field(default_factory=dict)
+    place: str = ""
 
     def add(
         self,
@@ -62,7 +63,7 @@ class Problems:
         known, example = self.found.get(what, (0, ""))
         if not example:
             shown = "" if values is None else f"{values[hits[0]]} "
-            example = f"first: {shown}at row {row[hits[0]]}"
+            example = f"first: {shown}at row {row[hits[0]]}{self.place}"
         self.found[what] = (known + hits.size, example)
 
     def check(self) -> None:
@@ -81,12 +82,14 @@ class Counter:
     as many as cells, so that adding up the counts never costs more than counting.
     """
 
-    def __init__(self, roles: Roles, grid: Grid, depth: int, first_position: int | None = None) -> None:
+    def __init__(
+        self, roles: Roles, grid: Grid, depth: int, first_position: int | None = None, *, place: str = ""
+    ) -> None:
         self.roles = roles
         self.grid = grid
         self.depth = depth
         self.first_position = first_position
-        self.problems = Problems()
+        self.problems = Problems(place=place)
         self._labels = roles.outcomes + 1
         self.rows = 0
         self._coarse = grid.coarse(COARSE_CELLS)
@@ -292,13 +295,7 @@ class Counter:
             self._positions = grown
         wanted = len(self._names) * self._labels
         if wanted > self._counts.shape[0]:
-            size = wanted * self._positions * self.grid.cells * 8
-            if size > _MAX_BYTES:
-                raise TallyError(
-                    f"{len(self._names)} groups x {self._positions} positions x {self.grid.cells} cells "
-                    f"need {size / 2**30:.0f} GiB of counts",
-                    hint="fewer cells, a smaller depth, or fewer groups; is the group column the right one?",
-                )
+            check_size(len(self._names), self._labels, self._positions, self.grid.cells)
             self._counts = _padded(self._counts, 0, wanted)
             self._squares = _padded(self._squares, 0, wanted)
             self._folds = _padded(self._folds, 0, wanted if self.roles.query is not None else 0)
@@ -326,6 +323,16 @@ class Counter:
             self._folds += _count(base, weight, self._folds.size).reshape(self._folds.shape)
         self._held.clear()
         self._held_rows = 0
+
+
+def check_size(groups: int, labels: int, positions: int, cells: int) -> None:
+    """Refuse counts that would not fit into memory."""
+    size = groups * labels * positions * cells * 8
+    if size > _MAX_BYTES:
+        raise TallyError(
+            f"{groups} groups x {positions} positions x {cells} cells need {size / 2**30:.0f} GiB of counts",
+            hint="fewer cells, a smaller depth, or fewer groups; is the group column the right one?",
+        )
 
 
 def _count(keys: Codes, weight: npt.NDArray[np.float64] | None, size: int) -> Counts:
