@@ -1,10 +1,11 @@
 """How often a forecast's 95 % intervals cover the truth, on the paper's simulation.
 
-Each replicate draws a population, logs lists under the score, fits a model on that log and forecasts
-on the same log (or, with --other-log, on a second one). The truth is the expected relative change of
-positives on fresh lists of the same population, ranked by that model: the sum of w_j over items that
-would be positive at the top, with the true w, so that no click is drawn. That is what the intervals
-are for: further lists of the same kind, not the very lists of the log.
+Each replicate draws a population, logs lists under the score, fits a model on that log, and forecasts
+on the same log, on another one of that size, and on a small one of a fifth of it, where the model's own
+position bias is used. The truth is the expected relative change of positives on fresh lists of the same
+population, ranked by that model: the sum of w_j over items that would be positive at the top, with the
+true w, so that no click is drawn. That is what the intervals are for: further lists of the same kind,
+not the very lists of the log.
 
 python bench/forecast_coverage.py                                  # both criteria, 100 replicates
 python bench/forecast_coverage.py --criterion odds --queries 10000
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,12 @@ Floats = npt.NDArray[np.float64]
 
 LENGTH = 50
 SHOWN = ("all", *GROUP_NAMES)
+LOGS = ("fitted", "other", "small")
+TITLES = {
+    "fitted": "forecast on the log of the fit",
+    "other": "on another log",
+    "small": "on another log, a fifth as long",
+}
 
 
 def logged(population: Population, queries: int, rng: np.random.Generator) -> pa.Table:
@@ -62,17 +70,20 @@ def truth(population: Population, model: eo.Reranker, queries: int, rng: np.rand
 
 
 def replicate(
-    criterion: str, queries: int, fresh: int, seed: int, other_log: bool
-) -> tuple[Forecast, Floats]:
-    """Fit, forecast, and look up the truth."""
+    criterion: str, queries: int, fresh: int, seed: int, logs: Sequence[str] = LOGS
+) -> tuple[dict[str, Forecast], Floats]:
+    """Fit, forecast on each of the logs, and look up the truth."""
     population = draw_population(seed=seed)
     rng = np.random.default_rng([seed, 11])
-    log = logged(population, queries, rng)
+    own = logged(population, queries, rng)
     model: eo.Reranker = eo.EqualOpportunity() if criterion == "opportunity" else eo.EqualizedOdds()
-    model = model.fit(eo.tally(log, cells=2_000))
-    if other_log:
-        log = logged(population, queries, rng)
-    return forecast(model, log), truth(population, model, fresh, rng)
+    model = model.fit(eo.tally(own, cells=2_000))
+    drawn = {
+        "fitted": lambda: own,
+        "other": lambda: logged(population, queries, rng),
+        "small": lambda: logged(population, max(queries // 5, 20), rng),
+    }
+    return {name: forecast(model, drawn[name]()) for name in logs}, truth(population, model, fresh, rng)
 
 
 def coverage(
@@ -82,63 +93,67 @@ def coverage(
     fresh: int = 20_000,
     *,
     seed: int = 0,
-    other_log: bool = False,
-) -> dict[str, Any]:
-    """Count covered truths, and tell how large errors and intervals are."""
-    covered: dict[str, int] = dict.fromkeys(SHOWN, 0)
-    errors: dict[str, list[float]] = {name: [] for name in SHOWN}
-    widths: dict[str, list[float]] = {name: [] for name in SHOWN}
+    logs: Sequence[str] = LOGS,
+) -> list[dict[str, Any]]:
+    """Count covered truths, and tell how large errors and intervals are, by log."""
+    errors: dict[str, list[list[float]]] = {name: [] for name in logs}
+    widths: dict[str, list[list[float]]] = {name: [] for name in logs}
+    covered: dict[str, list[list[bool]]] = {name: [] for name in logs}
     for number in range(replicates):
-        found, true = replicate(criterion, queries, fresh, seed + number, other_log)
-        for part, value in zip((found.overall, *found.groups), true, strict=True):
-            low, high = part.positives.relative_interval or (np.nan, np.nan)
-            covered[part.group] += bool(low <= value <= high)
-            errors[part.group].append(part.positives.relative - float(value))
-            widths[part.group].append(high - low)
-    return {
-        "criterion": criterion,
-        "queries": queries,
-        "replicates": replicates,
-        "other_log": other_log,
-        "covered": covered,
-        "mean_error": {name: float(np.mean(part)) for name, part in errors.items()},
-        "rms_error": {name: float(np.sqrt(np.mean(np.square(part)))) for name, part in errors.items()},
-        "mean_width": {name: float(np.mean(part)) for name, part in widths.items()},
-    }
+        found, true = replicate(criterion, queries, fresh, seed + number, logs)
+        for name, one in found.items():
+            parts = [part.positives for part in (one.overall, *one.groups)]
+            ends = np.array([part.relative_interval or (np.nan, np.nan) for part in parts])
+            errors[name].append([part.relative - value for part, value in zip(parts, true, strict=True)])
+            widths[name].append((ends[:, 1] - ends[:, 0]).tolist())
+            covered[name].append(((ends[:, 0] <= true) & (true <= ends[:, 1])).tolist())
+
+    def named(values: Any) -> dict[str, Any]:
+        return dict(zip(SHOWN, values.tolist(), strict=True))
+
+    return [
+        {
+            "criterion": criterion,
+            "log": name,
+            "queries": queries,
+            "replicates": replicates,
+            "covered": named(np.sum(covered[name], axis=0)),
+            "mean_error": named(np.mean(errors[name], axis=0)),
+            "rms_error": named(np.sqrt(np.mean(np.square(errors[name]), axis=0))),
+            "mean_width": named(np.mean(widths[name], axis=0)),
+        }
+        for name in logs
+    ]
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--criterion", choices=("opportunity", "odds", "both"), default="both")
     parser.add_argument("--queries", type=int, default=3_000)
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="of the first replicate")
     parser.add_argument("--fresh", type=int, default=20_000)
-    parser.add_argument("--other-log", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", eo.EvenoddsWarning)
     asked = ("opportunity", "odds") if options.criterion == "both" else (options.criterion,)
     for criterion in asked:
-        result = coverage(
-            criterion,
-            options.queries,
-            options.replicates,
-            options.fresh,
-            seed=options.seed,
-            other_log=options.other_log,
-        )
-        if options.json:
-            print(json.dumps(result))
-            continue
-        print(f"{criterion}, {options.queries:,} lists, {options.replicates} replicates")
-        print("          covered  mean error  rms error  mean width")
-        for name in SHOWN:
+        for result in coverage(
+            criterion, options.queries, options.replicates, options.fresh, seed=options.seed
+        ):
+            if options.json:
+                print(json.dumps(result))
+                continue
             print(
-                f"{name:<8}  {result['covered'][name]:>7}  {result['mean_error'][name]:>10.4f}  "
-                f"{result['rms_error'][name]:>9.4f}  {result['mean_width'][name]:>10.4f}"
+                f"{criterion}, {options.queries:,} lists, {options.replicates} replicates, {TITLES[result['log']]}"
             )
+            print("          covered  mean error  rms error  mean width")
+            for name in SHOWN:
+                print(
+                    f"{name:<8}  {result['covered'][name]:>7}  {result['mean_error'][name]:>10.4f}  "
+                    f"{result['rms_error'][name]:>9.4f}  {result['mean_width'][name]:>10.4f}"
+                )
 
 
 if __name__ == "__main__":

@@ -149,15 +149,15 @@ def test_a_position_bias_that_does_not_fit_the_log_is_noted(log, fitted):
 @pytest.mark.filterwarnings("ignore::evenodds.SmallGroupWarning")
 @pytest.mark.parametrize("criterion", ["opportunity", "odds"])
 def test_intervals_cover_the_truth_of_fresh_lists(criterion):
-    """At least 7 of 8 intervals of the overall change cover it (bench/forecast_coverage.py runs 100)."""
+    """On the fit's log, another and a small one, 7 of 8 intervals cover it (bench/forecast_coverage.py runs 100)."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
     try:
         from forecast_coverage import coverage
     finally:
         sys.path.pop(0)
-    found = coverage(criterion, 800, 8, fresh=3000)
-    assert found["covered"]["all"] >= 7
-    assert abs(found["mean_error"]["all"]) < found["mean_width"]["all"] / 2
+    for found in coverage(criterion, 800, 8, fresh=3000):
+        assert found["covered"]["all"] >= 7, found["log"]
+        assert abs(found["mean_error"]["all"]) < found["mean_width"]["all"] / 4, found["log"]
 
 
 def test_row_weights_scale_positives_and_nothing_else(log, exact):

@@ -10,8 +10,9 @@ come from two counts of the log, one at the logged positions and one at the new 
 
 Choices, and why (`bench/forecast_coverage.py` shows the outcome):
 
-- Nearly all of the error is that of w: with w held fixed, 95 % intervals cover 40 %. So the spread of w
-  is part of every interval. It is taken without smoothing, which hides a part of the error of w.
+- Nearly all of the error is that of w: with w held fixed, 95 % intervals cover 40 %. So w is estimated
+  anew for every part of every interval, and on the log at hand, not smoothed: a model's smooth curve
+  leans, by up to half a standard error of the forecast (:mod:`evenodds.position.reading`).
 - Cells: n^(1/3) a group, n its positives, of equal W. Finer ones change nothing on other logs, and on
   the log that the model was fitted on they show the model its own noise: equalized odds then promises
   0.7 % too many positives on 3,000 lists.
@@ -35,8 +36,8 @@ from evenodds.errors import EvenoddsError, LogError, SettingsError, TallyError
 from evenodds.grid import Grid
 from evenodds.groups import group_name
 from evenodds.log import Log
-from evenodds.outlook import Forecast, GroupForecast, bias_here, figures, intervals, percent, weight_spread
-from evenodds.position import PositionBias, position_bias as estimated_bias
+from evenodds.outlook import Forecast, GroupForecast, figures, intervals, percent
+from evenodds.position import PositionBias, Reading, read_bias
 from evenodds.position.estimate import Method
 from evenodds.replay import Places, Replay, check_keys, default_keys, fair_scores, query_hashes
 from evenodds.reranker import Reranker
@@ -65,7 +66,7 @@ def forecast(
 
     The intervals are for the expected change on further lists of the same kind (same items and viewers,
     logged under the same ranker), as many as are in the log. They respect queries: a jackknife over 20
-    folds of queries, plus the spread of w.
+    folds of queries, position bias included.
 
     A log whose lists are all cut at the same depth looks whole; then nothing is known of the items
     below the cut, and the forecast is for re-ranking those above it.
@@ -73,13 +74,14 @@ def forecast(
     Parameters
     ----------
     model
-        A fitted reranker; its position bias is used.
+        A fitted reranker.
     log
         A :class:`Log`, or anything that `Log` takes, with its column roles; query and position needed.
     keys, seed
         What makes random draws repeat: columns, else query and item, else the row number under a seed.
     position_bias
-        Instead of the model's: a method of :func:`evenodds.position_bias` to use on this log, or weights.
+        A method of :func:`evenodds.position_bias` to use on this log, or weights. If not given: as the
+        model did, from this log, unless the model's estimate comes from four times as many rows.
     max_cut_off
         The share of lists that may lack positions. Their rows share out the slots that they held.
     confidence
@@ -106,20 +108,23 @@ def forecast(
     known = as_log(log, roles)
     _check_roles(known, keys or ())
     keys = list(keys) if keys else default_keys(known)
-    biased = model.position_bias_ if position_bias is None else None
-    depth = max(DEPTH, int(model.position_bias_.positions[-1]))
+    stated = model.position_bias_
+    depth = max(DEPTH, int(stated.positions[-1]))
     sample = known.score_sample()
     grid = Grid.from_sample(sample if sample.size else np.zeros(1), COARSE_CELLS)
     with _ranked(model, known, grid, depth, keys, seed, progress) as (replay, old):
         if not old.counts[:, 1:].any():
             raise TallyError("no positive label in the log: nothing to forecast from")
-        bias = biased if biased is not None else estimated_bias(old, position_bias or "joint")
-        _check_bias(bias, old)
-        first = int(bias.positions[0]) if known.first_position is None else known.first_position
+        if position_bias is None:
+            reading = read_bias(old, stated, rows=float(model.fitted_on_["rows"]))
+        else:
+            reading = read_bias(old, method=position_bias)
+        _check_bias(reading.bias)
+        first = _first(stated if stated.method != "none" else reading.bias, known, old)
         _, position = replay.finish(first, slots=True)
         _check_lists(replay, max_cut_off, first)
         new = _recounted(known, old, position, progress)
-    return _result(model, bias, replay, old, new, confidence)
+    return _result(model, reading, replay, old, new, confidence)
 
 
 def _check_roles(log: Log, keys: Sequence[str]) -> None:
@@ -179,18 +184,23 @@ def _recounted(
     return from_counted(counter.finish(), old.grid, old.roles, old.depth, old.sources)
 
 
-def _check_bias(bias: PositionBias, old: Tally) -> None:
+def _check_bias(bias: PositionBias) -> None:
     if (bias.weights == 1.0).all():
         raise SettingsError(
             "the model knows no position bias, so no ranking would change anything",
             hint="position_bias='joint' estimates it on this log (--position-bias joint)",
         )
+
+
+def _first(bias: PositionBias, log: Log, old: Tally) -> int:
+    """Return the number of the top slot: the log says it, or the model's log did."""
     top = int(np.flatnonzero(old.squares.any(axis=(0, 1)))[0])
     if top < int(bias.positions[0]):
         raise LogError(
             [f"positions start at {top} in the log and at {bias.positions[0]} in the model"],
             hint="count the log's positions as the model's log did",
         )
+    return int(bias.positions[0]) if log.first_position is None else log.first_position
 
 
 def _check_lists(replay: Replay, allowed: float, first: int) -> None:
@@ -209,25 +219,17 @@ def _check_lists(replay: Replay, allowed: float, first: int) -> None:
 
 
 def _result(
-    model: Reranker, bias: PositionBias, replay: Replay, old: Tally, new: Tally, confidence: float
+    model: Reranker, reading: Reading, replay: Replay, old: Tally, new: Tally, confidence: float
 ) -> Forecast:
-    here = bias_here(old)
-    own = bias is model.position_bias_
-    spread = weight_spread(bias, old, float(model.fitted_on_["rows"]) if own else old.rows)
-    plain = figures(old, new, bias)
-    errors, degrees = intervals(old, new, bias, spread)
-    notes = _notes(model, bias, replay, old)
+    plain = figures(old, new, reading.bias)
+    errors, degrees = intervals(old, new, reading)
+    notes = _notes(model, reading.bias, replay, old)
     if degrees < 1:
         notes.append("all queries fall in one fold: too few for intervals")
     elif degrees < 19:
         notes.append(f"only {degrees + 1} of 20 folds hold queries: intervals are rough")
-    other = float(figures(old, new, here)[-1, _POSITIVES, _RELATIVE])
-    reach = _FAR_OFF * float(errors[-1, _POSITIVES, _RELATIVE])
-    if spread is not None and abs(other - float(plain[-1, _POSITIVES, _RELATIVE])) > reach:
-        notes.append(
-            f"the model's position bias does not fit this log: with its own, all positives change by "
-            f"{percent(other)} (position_bias='joint', --position-bias joint)"
-        )
+    if reading.other is not None:
+        notes += _compared(model, reading, old, new, errors)
     names = [*(group_name(group) for group in old.groups), "all"]
     rows = old.counts.sum(axis=(1, 2, 3), dtype=np.float64)
     groups = [
@@ -245,6 +247,24 @@ def _result(
         groups=tuple(groups[:-1]),
         notes=tuple(notes),
     )
+
+
+def _compared(model: Reranker, reading: Reading, old: Tally, new: Tally, errors: Floats) -> list[str]:
+    """Say so if the model's curve and this log's own would forecast different things."""
+    curves = {
+        bias is model.position_bias_: bias for bias in (reading.bias, reading.other) if bias is not None
+    }
+    found = {
+        is_model: figures(old, new, bias)[-1, _POSITIVES, _RELATIVE] for is_model, bias in curves.items()
+    }
+    if len(found) < 2 or not abs(found[True] - found[False]) > _FAR_OFF * errors[-1, _POSITIVES, _RELATIVE]:
+        return []
+    return [
+        (
+            f"the model's position bias does not fit this log: by it all positives would change by "
+            f"{percent(float(found[True]))}, by this log's own by {percent(float(found[False]))}"
+        )
+    ]
 
 
 def _notes(model: Reranker, bias: PositionBias, replay: Replay, old: Tally) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.engines.arrow import COARSE_CELLS
-from evenodds.errors import HomogeneityWarning
-from evenodds.position import PositionBias, position_bias
+from evenodds.position import PositionBias, Reading
 from evenodds.tally import Tally
 
 Floats = npt.NDArray[np.float64]
@@ -187,25 +185,26 @@ def figures(old: Tally, new: Tally, bias: PositionBias) -> Floats:
     return _Evidence.of(old, new).figures(_weights(bias, old))
 
 
-def intervals(old: Tally, new: Tally, bias: PositionBias, spread: Floats | None) -> tuple[Floats, int]:
+def intervals(old: Tally, new: Tally, reading: Reading) -> tuple[Floats, int]:
     """Return standard errors laid out like `figures`, and their degrees of freedom.
 
-    Lists vary: a jackknife over folds of queries with w as it is. So does w: the figures at each of the
-    deviations in `spread`. The two are nearly uncorrelated even on the log that w was fitted on.
+    A jackknife over folds of queries: where w comes from this log, it is that without the fold; where it
+    comes from elsewhere, its own error is added.
     """
-    weights = _weights(bias, old)
+    weights = _weights(reading.bias, old)
     whole = _Evidence.of(old, new)
     left = []
     with np.errstate(invalid="ignore", divide="ignore"):  # a group may stand in one fold only
         for fold in range(0 if old.folds is None else old.folds.shape[3]):
             part = _Evidence.of(old, new, fold)
             if part.rows.any() and part.rows.sum() < whole.rows.sum():
-                left.append(whole.without(part).figures(weights))
+                moved = 1.0 if reading.left_out is None else reading.left_out[fold]
+                left.append(whole.without(part).figures(weights * moved))
         if len(left) < 2:
             return np.full_like(whole.figures(weights), np.nan), 0
         variance = _jackknifed(left)
-        if spread is not None:
-            variance = variance + _jackknifed([whole.figures(weights * np.exp(off)) for off in spread])
+        if len(reading.aside):
+            variance = variance + _jackknifed([whole.figures(weights * np.exp(off)) for off in reading.aside])
     return np.sqrt(variance), len(left) - 1
 
 
@@ -312,33 +311,3 @@ def _runs(wanted_by_group: Ints, held: Floats) -> Ints:
         found.append(used + np.minimum((middle * wanted).astype(np.int64), wanted - 1))
         used += wanted
     return np.array(found)
-
-
-def bias_here(tally: Tally, *, smooth: bool = True) -> PositionBias:
-    """Estimate w on the log that the forecast is made on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HomogeneityWarning)  # said by the fit, and noted in the forecast
-        return position_bias(tally, "joint", smooth=smooth)
-
-
-def weight_spread(bias: PositionBias, tally: Tally, rows: float) -> Floats | None:
-    """Return deviations of log w by position: 20 jackknife values; None if w is taken as exact.
-
-    Their correlations are those of the joint estimate on this log without one fold at a time, not
-    smoothed. Their size is that of the standard errors of w, which may come from another log. Smoothed
-    weights err by more than they vary: they get the errors seen here without smoothing, as `rows`, those
-    that w was fitted on, would have them, if these are larger.
-    """
-    if not bias.standard_errors.any():
-        return None
-    positions = np.arange(tally.counts.shape[2])
-    known = np.interp(positions, bias.positions, bias.standard_errors / bias.weights)
-    loose = bias_here(tally, smooth=False)
-    if loose.left_out is None:  # too few positives to see correlations in: all err together
-        return np.stack((known, -known))
-    off = np.zeros((len(loose.left_out), positions.size))
-    off[:, loose.positions] = np.log(loose.left_out / loose.left_out.mean(axis=0))
-    scale = np.zeros(positions.size)
-    scale[loose.positions] = loose.standard_errors / loose.weights
-    size = np.maximum(known, scale * np.sqrt(tally.rows / rows)) if bias.method == "joint" else known
-    return off * np.divide(size, scale, out=np.zeros_like(scale), where=scale > 0)

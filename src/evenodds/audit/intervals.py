@@ -2,13 +2,7 @@
 
 Rates and areas under curves are smooth, so Student's t serves, on the scale on which they are free.
 Distances are not: a maximum, or an integral of absolute values, is pushed up by noise, and near zero
-it can be nothing else. Their lower ends allow for that; their upper ends count on it only far from zero:
-
-- from above: at the point t where the truth is largest, the estimate is at least |D^(t)|, so the
-  truth is at most the estimate plus an error at that one point (or of one sign pattern);
-- from below: the estimate exceeds the truth by no more than the largest error over the points that
-  may be the maximum, which is drawn by multipliers (Fang and Santos, "Inference on Directionally
-  Differentiable Functions", 2019).
+it can be nothing else. Their ends come from the noise itself, see :func:`largest` and :func:`integral`.
 """
 
 from __future__ import annotations
@@ -26,7 +20,8 @@ Floats = npt.NDArray[np.float64]
 
 FLIPS = 1_999
 MOST_FLIPS = 9_999
-_MAY_BE = 2.0  # standard errors below the largest difference at which a point may be the true maximum
+_MAY_BE = 2.0  # standard errors from zero past which a difference is taken to be one
+_FLAT = 1e-6  # of the largest difference: a shape is nowhere less
 
 
 class Errors(Protocol):
@@ -91,6 +86,12 @@ def positive(value: float, error: float, quantile: float) -> Figure:
 def largest(value: float, center: Floats, parts: Floats, made: Errors, *, in_sample: bool) -> Figure:
     """Return the interval of a Kolmogorov-Smirnov distance.
 
+    The test is turned round: if the truth were theta times the shape that is seen, noise drawn onto it
+    would give a distance as large as the one found, or larger, in a share of draws that grows with theta;
+    the ends are where it is 2.5 % and 97.5 %. That knows how far noise pushes a maximum up, near zero and
+    on a flat top. A shape is itself seen through noise, which makes tops flatter than they are; so the
+    upper end goes half of the way to that of a single point, the estimate plus t standard errors.
+
     Parameters
     ----------
     value
@@ -99,38 +100,37 @@ def largest(value: float, center: Floats, parts: Floats, made: Errors, *, in_sam
         The difference of the two distribution functions on coarse cells, and its deviations.
     in_sample
         A model made the groups equal on this very log: the difference is small because it was fitted
-        to be, and what remains of it elsewhere is the error itself.
+        to be, and what remains of it elsewhere is the error itself. Then there is a bound from above only.
     """
-    error = np.sqrt((parts**2).sum(axis=0))
     size = np.abs(center)
     top = int(size.argmax())
     if in_sample:
         drawn = combine(made.noise, parts)
-        high = np.quantile(np.abs(center + drawn).max(axis=1), 0.975) - size[top]
-        low = np.quantile(np.abs(drawn).max(axis=1), 0.975)
-        return _within(value, low, high, 1.0)
-    signed = np.where(center < 0, -1.0, 1.0) * parts
-    apart = np.sqrt(((signed - signed[:, [top]]) ** 2).sum(axis=0))
-    near = size[top] - size <= _MAY_BE * apart
-    unsure = (size <= _MAY_BE * error)[near]
-    drawn = combine(made.noise, signed[:, near])
-    low = np.quantile(np.where(unsure, np.abs(drawn), drawn).max(axis=1), 0.975)
-    high = made.quantile * float(error[near].max())
-    if not unsure.any():
-        # Well away from zero it can be told how far noise pushes the maximum up over a flat top.
-        high -= float(drawn.max(axis=1).mean())
-    return _within(value, low, high, 1.0)
+        high = np.quantile(np.abs(center + drawn).max(axis=1), 0.95) - size[top]
+        return _within(value, value, high, 1.0)
+    shape = np.maximum(size / max(size[top], 1e-300), _FLAT)
+    drawn = combine(made.noise, np.where(center < 0, -1.0, 1.0) * parts)
+    most = ((value - drawn) / shape).min(axis=1)
+    least = ((-value - drawn) / shape).max(axis=1)  # more than the most: no theta gives so little
+    low, high = np.quantile(np.where(least > most, 0.0, np.maximum(most, 0.0)), (0.025, 0.975))
+    alone = made.quantile * float(np.sqrt((parts[:, top] ** 2).sum()))
+    return _within(value, value - low, (high - value + alone) / 2, 1.0)
 
 
 def integral(
     value: float, widths: Floats, center: Floats, parts: Floats, made: Errors, *, in_sample: bool
 ) -> Figure:
-    """Return the interval of a Wasserstein-1 distance; arguments as for :func:`largest`."""
+    """Return the interval of a Wasserstein-1 distance; arguments as for :func:`largest`.
+
+    From above: the estimate is at least the integral of the difference by the signs that are seen, so the
+    truth is at most the estimate plus the error of that. From below: noise adds to it what it adds where
+    the difference is not sure to be one (Fang and Santos, "Inference on Directionally Differentiable
+    Functions", 2019).
+    """
     drawn = combine(made.noise, parts)
     if in_sample:
-        low = np.quantile(area(widths, drawn), 0.975)
-        high = np.quantile(area(widths, center + drawn), 0.975) - area(widths, center)
-        return _within(value, low, high, np.inf)
+        high = np.quantile(area(widths, center + drawn), 0.95) - area(widths, center)
+        return _within(value, value, high, np.inf)
     sure = np.where(np.abs(center) > _MAY_BE * np.sqrt((parts**2).sum(axis=0)), center, 0.0)
     low = np.quantile(area(widths, sure + drawn) - area(widths, sure), 0.975)
     signed = np.where(center < 0, -1.0, 1.0) * parts

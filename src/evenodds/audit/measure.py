@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations
 
 import numpy as np
@@ -23,10 +22,10 @@ from evenodds.audit.result import (
     Spread,
     label_name,
 )
-from evenodds.errors import EvenoddsWarning, TallyError
+from evenodds.errors import TallyError
 from evenodds.groups import group_name
 from evenodds.merit import merit_mass, position_weights, unclipped_mass
-from evenodds.position import PositionBias, position_bias
+from evenodds.position import read_bias
 from evenodds.position.estimate import Method
 from evenodds.reranker import Reranker
 from evenodds.tally import Tally, as_tally, check_comparable
@@ -40,7 +39,11 @@ _OUTER = 0.25  # share of a Wasserstein distance in the two outermost cells, pas
 
 
 def audit(
-    data: object, model: Reranker | None = None, *, position_bias_method: Method = "joint", **roles: object
+    data: object,
+    model: Reranker | None = None,
+    *,
+    position_bias_method: Method | None = None,
+    **roles: object,
 ) -> Audit:
     """Audit a log or tally as it was ranked, and as a model would score it.
 
@@ -49,9 +52,11 @@ def audit(
     data
         A tally, a log, or a table with its column roles.
     model
-        A fitted reranker; its position bias is used. Without one it is estimated from the data.
+        A fitted reranker.
     position_bias_method
-        How to estimate it without a model.
+        How to estimate position bias from the data, or the weights. If not given: as the model did, from
+        the data, unless the model's estimate comes from four times as many rows; without a model "joint". It
+        is not smoothed: a smooth curve is nearer to the truth at each position, and leans in every sum.
 
     Notes
     -----
@@ -76,10 +81,19 @@ def audit(
 class _Auditor:
     """One audit: what its steps share."""
 
-    def __init__(self, tally: Tally, model: Reranker | None, method: Method) -> None:
+    def __init__(self, tally: Tally, model: Reranker | None, method: Method | None) -> None:
         self.tally, self.model = tally, model
         self.names = [group_name(group) for group in tally.groups]
-        self.bias, own, same = _biases(tally, model, method)
+        self.in_sample = model is not None and fitted_on(model, tally)
+        stated = model.position_bias_ if model is not None and method is None else None
+        reading = read_bias(
+            tally,
+            stated,
+            "joint" if method is None else method,
+            rows=0.0 if model is None else float(model.fitted_on_["rows"]),
+            same_log=self.in_sample,
+        )
+        self.bias = reading.bias
         self.biased = bool((self.bias.weights != 1.0).any())
         self.positioned = tally.roles.position is not None
         self.rows = tally.counts.sum(axis=(1, 3), dtype=np.float64)  # group, position
@@ -87,8 +101,7 @@ class _Auditor:
         runs = model.runs(tally) if model is not None else None
         self.merit = merit_mass(tally, self.bias, runs) if self.biased else self.observed
         self.negative = unclipped_mass(tally, self.bias)[:, 0] if self.biased else self.observed[:, 0]
-        self.made = replicates(tally, self.bias, own, same=same)
-        self.in_sample = model is not None and fitted_on(model, tally)
+        self.made = replicates(tally, reading)
         self.evidence = tally.effective()
         self.small = [_why_small(row) for row in self.evidence]
         self.fair: Fair | None = None
@@ -319,25 +332,6 @@ class _Auditor:
                 f"{100 * self.outer:.0f} % of a Wasserstein distance lies in the outermost score cells: outliers?"
             )
         return said
-
-
-def _biases(
-    tally: Tally, model: Reranker | None, method: Method
-) -> tuple[PositionBias, PositionBias | None, bool]:
-    """Return the position bias to use, this tally's own by the same method, and whether they are one."""
-    if model is None:
-        bias = position_bias(tally, method)
-        return bias, bias, True
-    bias = model.position_bias_
-    if bias.method in {"given", "none"} or tally.roles.position is None:
-        return bias, None, False
-    if model.tally_ is tally and bias.left_out is not None:
-        return bias, bias, True
-    with warnings.catch_warnings():  # the model was warned about when it was fitted
-        warnings.simplefilter("ignore", EvenoddsWarning)
-        own = position_bias(tally, bias.method)
-    same = own.weights.size == bias.weights.size and bool(np.allclose(own.weights, bias.weights, rtol=1e-9))
-    return bias, own, same
 
 
 def fitted_on(model: Reranker, tally: Tally) -> bool:

@@ -8,14 +8,14 @@ error is in every merit figure; without that the intervals of merit rates would 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from evenodds.merit import clipped, position_weights
-from evenodds.position import PositionBias
+from evenodds.position import Reading
 from evenodds.position.strata import counts_by_fold
 from evenodds.tally import Tally
 
@@ -23,14 +23,12 @@ Floats = npt.NDArray[np.float64]
 
 MIN_FOLDS = 5  # with fewer a spread says next to nothing
 _DRAWS = 1_000
-_PARTS = 5  # of what smoothing adds; they fall off fast
 _UNTHREADED = 200_000  # multiplications in a slice, see position/joint.py
-_LARGEST = 5.0  # factor by which a left-out weight may differ
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """Left-out versions of the counts, on the tally's coarse cells.
+    """Versions of the counts on the tally's coarse cells, in blocks of jackknife values.
 
     Attributes
     ----------
@@ -44,12 +42,10 @@ class Replicates:
         ``w[replicate, position]``.
     whole
         The same of the whole log: observed, merit, negative, rows, weights.
-    folds
-        F. The first F replicates leave a fold out. Where position bias comes from another log, F more
-        hold the counts and move the weights by their own error, which is independent of the counts.
-    leaning
-        How many replicates come last, in pairs whose half difference is one part of the error: what
-        smoothing adds to the error of w, and what clipping negatives at zero has changed.
+    blocks
+        How many replicates each block has. Those of the first leave out a fold each. Those of the second,
+        if position bias comes from elsewhere, hold the counts and move the weights by their own error,
+        which is independent of the counts. The last two are what clipping negatives at zero has changed.
     """
 
     observed: Floats
@@ -58,26 +54,24 @@ class Replicates:
     rows: Floats
     weights: Floats
     whole: tuple[Floats, Floats, Floats, Floats, Floats]
-    folds: int
-    leaning: int
+    blocks: tuple[int, ...]
 
     @property
     def count(self) -> int:
         """How many replicates there are."""
         return len(self.weights)
 
+    @property
+    def folds(self) -> int:
+        """F, how many folds of queries there are."""
+        return self.blocks[0]
+
     def deviations(self, values: Floats) -> Floats:
         """Return each replicate's part of the error: their squares add up to the variance."""
-        last = self.count - self.leaning
-        parts = values[:last].reshape(-1, self.folds, *values.shape[1:])
-        centred = parts - parts.mean(axis=1, keepdims=True)
-        left = (np.sqrt((self.folds - 1) / self.folds) * centred).reshape(values[:last].shape)
-        if self.leaning == 0:
-            return left
-        up, down = values[last::2], values[last + 1 :: 2]
-        leaning = np.zeros_like(values[last:])
-        leaning[::2] = (up - down) / 2
-        return np.concatenate((left, leaning))
+        parts = np.split(values, np.cumsum(self.blocks)[:-1])
+        return np.concatenate(
+            [np.sqrt((len(part) - 1) / len(part)) * (part - part.mean(axis=0)) for part in parts]
+        )
 
     def standard_error(self, values: Floats) -> Floats:
         """Return the standard error of a figure from its replicates."""
@@ -102,31 +96,18 @@ class Replicates:
         return rng.standard_normal((_DRAWS, self.count)) / np.sqrt(rng.chisquare(free, (_DRAWS, 1)) / free)
 
 
-def replicates(
-    tally: Tally, bias: PositionBias, own: PositionBias | None, *, same: bool
-) -> Replicates | None:
-    """Leave folds out; None with too few folds.
-
-    Parameters
-    ----------
-    tally, bias
-        The counts, and the position bias that they are read with.
-    own
-        Position bias as estimated from this very tally by the same method, None where it is known.
-    same
-        Whether `bias` is that estimate. If not its error is its own, of the size it states.
-    """
+def replicates(tally: Tally, reading: Reading) -> Replicates | None:
+    """Leave folds out, read with position bias that is estimated anew, or moves by itself; None with too few folds."""
     counts = counts_by_fold(tally)
     used = np.flatnonzero(counts.any(axis=(0, 1, 2, 4)))
     if used.size < MIN_FOLDS:
         return None
     counts = np.moveaxis(counts[:, :, :, used], 3, 0)  # fold, group, label, position, cell
     total = counts.sum(axis=0)
-    weights = position_weights(tally, bias)
+    weights = position_weights(tally, reading.bias)
     left = np.repeat(weights[None, :], used.size, axis=0)
-    moved = None if own is None or own.left_out is None else _ratios(tally, own, own.left_out[used])
-    if moved is not None and same:
-        left = weights * moved
+    if reading.left_out is not None:
+        left = weights * reading.left_out[used]
     rows = counts.sum(axis=(2, 4))
     observed = total.sum(axis=2) - counts.sum(axis=3)
     positive = np.einsum("glpb,fp->fglb", total[:, 1:], 1.0 / left, optimize=True)
@@ -139,25 +120,22 @@ def replicates(
         rows.sum(axis=0),
         weights,
     )
-    aside = np.zeros((0, weights.size))  # weights that move by themselves
-    if moved is not None and own is not None and not same:
-        aside = weights * moved ** _scale(tally, bias, own)
-    leaning = _leaning(tally, weights, bias if bias.leaning is not None else own)
-    aside = np.concatenate((aside, leaning))
-    added = np.einsum("glpb,fp->fglb", total[:, 1:], 1.0 / aside, optimize=True)
-    merit_aside, negative_aside = _merit(whole[0], added)
-    # Last, what clipping has changed: its double less nothing, half the difference being once.
-    free = np.concatenate((2 * whole[2][:, None] - whole[1][:, :1], whole[1][:, 1:]), axis=1)
+    aside = weights * np.exp(reading.aside)
+    merit_aside, negative_aside = _merit(
+        whole[0], np.einsum("glpb,fp->fglb", total[:, 1:], 1.0 / aside, optimize=True)
+    )
+    # Last, what clipping has changed, once up and once down.
+    up = np.concatenate((whole[2][:, None], whole[1][:, 1:]), axis=1)
+    down = 2 * whole[1] - up
     extra = len(aside) + 2
     return Replicates(
         observed=np.concatenate((observed, np.repeat(whole[0][None], extra, axis=0))),
-        merit=np.concatenate((merit, merit_aside, free[None], whole[1][None])),
+        merit=np.concatenate((merit, merit_aside, up[None], down[None])),
         negative=np.concatenate((negative, negative_aside, np.repeat(whole[2][None], 2, axis=0))),
         rows=np.concatenate((shown, np.repeat(whole[3][None], extra, axis=0))),
         weights=np.concatenate((left, aside, np.repeat(weights[None], 2, axis=0))),
         whole=whole,
-        folds=int(used.size),
-        leaning=len(leaning) + 2,
+        blocks=(int(used.size), *((len(aside),) if len(aside) else ()), 2),
     )
 
 
@@ -166,36 +144,6 @@ def _merit(observed: Floats, positive: Floats) -> tuple[Floats, Floats]:
     negative = observed.sum(axis=-2) - positive.sum(axis=-2)
     mass = np.concatenate((negative[..., None, :], positive), axis=-2)
     return clipped(mass.reshape(-1, *mass.shape[-2:]))[0].reshape(mass.shape), negative
-
-
-def _ratios(tally: Tally, own: PositionBias, left_out: Floats) -> Floats:
-    """Return by what factor leaving a fold out changes w, along the tally's position axis."""
-    whole = position_weights(tally, own)
-    floor = float(whole.min()) / _LARGEST
-    ratio = np.array(
-        [position_weights(tally, replace(own, weights=np.maximum(left, floor))) for left in left_out]
-    )
-    return np.clip(ratio / whole, 1 / _LARGEST, _LARGEST)
-
-
-def _leaning(tally: Tally, weights: Floats, own: PositionBias | None) -> Floats:
-    """Return the weights moved up and down by each of the few largest parts of what smoothing adds."""
-    if own is None or own.leaning is None or not len(own.leaning):
-        return np.zeros((0, weights.size))
-    first, others = own.leaning[:1], own.leaning[1:]
-    largest = others[np.argsort(-(others**2).sum(axis=1), kind="stable")[:_PARTS]]
-    places = np.arange(tally.counts.shape[2])
-    away = np.array([np.interp(places, own.positions, part) for part in np.vstack((first, largest))])
-    return (weights * np.exp(np.stack((away, -away), axis=1))).reshape(-1, weights.size)
-
-
-def _scale(tally: Tally, bias: PositionBias, own: PositionBias) -> Floats:
-    """Return how the error of log w as stated compares with that of an estimate from this tally."""
-    places = np.arange(tally.counts.shape[2])
-    stated, found = (
-        np.interp(places, given.positions, given.standard_errors / given.weights) for given in (bias, own)
-    )
-    return np.clip(np.divide(stated, found, out=np.zeros_like(stated), where=found > 0), 0.0, 10.0)
 
 
 def combine(multipliers: Floats, parts: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from evenodds.cli.console import print_result
-from evenodds.cli.options import Counting, bias_options, column_options, count, counting_options, parse_bias
+from evenodds.cli.options import Counting, column_options, count, counting_options, parse_bias
 
 
 @click.command("audit")
@@ -19,7 +19,11 @@ from evenodds.cli.options import Counting, bias_options, column_options, count, 
     type=float,
     help="Exit with 1 if unfairness may be larger: the upper end of its 95 % interval counts.",
 )
-@bias_options
+@click.option(
+    "--position-bias",
+    show_default="as the model did, else joint",
+    help="A method to estimate it on these logs, or the weights themselves, as 1,0.63,0.5,...",
+)
 @column_options
 @counting_options
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON (docs/audit-schema.md).")
@@ -27,7 +31,7 @@ def audit_command(
     logs: tuple[str, ...],
     model: str | None,
     fail_above: float | None,
-    position_bias: str,
+    position_bias: str | None,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -48,9 +52,8 @@ def audit_command(
     if fail_above is not None and not 0.0 <= fail_above <= 1.0:
         raise click.UsageError(f"--fail-above {fail_above}: expected a distance in 0..1")
     fitted = load(model) if model else None
-    result = audit(
-        count(logs, Counting.take(options)), fitted, position_bias_method=parse_bias(position_bias)
-    )
+    method = None if position_bias is None else parse_bias(position_bias)
+    result = audit(count(logs, Counting.take(options)), fitted, position_bias_method=method)
     print_result(result, as_json=as_json)
     if fail_above is None:
         return 0

@@ -6,6 +6,7 @@ with too few positives, and gives every estimate a standard error from the tally
 """
 
 from evenodds.position.estimate import METHODS, Method, position_bias
+from evenodds.position.reading import Reading, read_bias
 from evenodds.position.result import Goodness, PositionBias
 
-__all__ = ["METHODS", "Goodness", "Method", "PositionBias", "position_bias"]
+__all__ = ["METHODS", "Goodness", "Method", "PositionBias", "Reading", "position_bias", "read_bias"]

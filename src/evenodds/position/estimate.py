@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from evenodds.errors import HomogeneityWarning, SettingsError, nearest
 from evenodds.position import adjacent, joint, randomized, swaps
-from evenodds.position.result import PositionBias
+from evenodds.position.homogeneity import homogeneity
+from evenodds.position.result import Goodness, PositionBias
 from evenodds.position.strata import Blocks, blocks_of, folds_of, strata_of
 from evenodds.tally import Tally, as_tally
 
@@ -22,6 +23,7 @@ METHODS = ("joint", "adjacent", "randomized", "swaps", "none")
 
 JOINT_STRATA = 4_000  # finer changes nothing: rates hardly vary within a two-thousandth of the scores
 ROWS_A_CELL = 5  # where rows carry weights, see _filled_cells
+STRATUM_POSITIVES = 20
 ADJACENT_CELLS = 200  # finer makes it worse: cells that one of two neighbours lacks
 RANDOMIZED_CELLS = 20
 _EVEN = 1.001  # positions with impressions this equal hold the same lists
@@ -109,7 +111,7 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
     folds = folds_of(tally, blocks, wanted)
     coarse = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=weights, penalty=penalty)
     left = _left_out(folds, lambda y, n: joint.estimate(y, n, coarse, penalty, steps=1))
-    test = _goodness(tally, blocks)
+    test = _homogeneity(tally, blocks, coarse)
     notes = blocks.notes + _independence(tally)
     if test is not None and test.fails:
         said = (
@@ -125,18 +127,16 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
     # What smoothing gets wrong adds to what varies from log to log.
     leaning = leaning[:, blocks.block]
     errors = np.sqrt(bias.standard_errors**2 + ((bias.weights * leaning) ** 2).sum(axis=0))
-    return replace(bias, leaning=leaning, standard_errors=errors)
+    return replace(bias, standard_errors=errors)
 
 
-def _goodness(tally: Tally, blocks: Blocks) -> Any:
-    """Test on cells wide enough that a pair of cell and position expects ten positives."""
-    positives = tally.counts[:, 1:].sum()
-    pairs = blocks.count * len(tally.groups)
-    cells = int(np.clip(positives / (10 * pairs), 1, 1000))
-    scatter = _scatter(tally)
-    cells = max(1, int(cells / max(scatter)))
-    strata = strata_of(tally, blocks, min(cells, tally.grid.cells))
-    return joint.goodness(*strata, joint.estimate(*strata), scatter)
+def _homogeneity(tally: Tally, blocks: Blocks, start: Floats) -> Goodness | None:
+    """Test the model in strata of so many positives that no fold alone decides a stratum's rate."""
+    positives = float(tally.effective_positives().sum())
+    cells = int(np.clip(positives / (STRATUM_POSITIVES * len(tally.groups)), 1, JOINT_STRATA))
+    folds = folds_of(tally, blocks, cells)
+    weights = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=start)
+    return homogeneity(*folds, weights, len(tally.groups), _scatter(tally))
 
 
 def _filled_cells(tally: Tally, blocks: Blocks) -> int:

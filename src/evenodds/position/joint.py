@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from evenodds.position.result import Goodness
 from evenodds.position.smooth import chosen_penalty
 
 Floats = npt.NDArray[np.float64]
@@ -96,30 +95,3 @@ def _shares(impressions: Floats, theta: Floats) -> Floats:
     share = impressions * np.exp(theta)
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
     return share
-
-
-def goodness(
-    positives: Floats, impressions: Floats, weights: Floats, scatter: tuple[float, float]
-) -> Goodness | None:
-    """Test the model on well-filled (stratum, position) pairs.
-
-    `scatter` is the mean squared weight over the mean weight of negatives and positives; without row
-    weights both are 1 and the variance of a residual is the Bernoulli one, n p (1 - p).
-    """
-    from scipy.special import chdtrc
-
-    rate = positives.sum(axis=1) / np.maximum(impressions @ weights, 1e-300)
-    mean = np.clip(rate[:, None] * weights[None, :], 0.0, 1.0)
-    expected = impressions * mean
-    variance = scatter[1] * expected * (1 - mean) ** 2 + scatter[0] * (impressions - expected) * mean**2
-    filled = (expected >= 5 * scatter[1]) & (impressions - expected >= 5 * scatter[0])
-    rows, columns = filled.any(axis=1).sum(), filled.any(axis=0).sum()
-    degrees = int(filled.sum() - rows - columns + 1)
-    if degrees < 1 or not filled.any():
-        return None
-    squared = (positives - expected)[filled] ** 2
-    statistic = float((squared / variance[filled]).sum())
-    # The fit takes up a share of the residuals' variance; without it chance alone would look small.
-    kept = degrees / filled.sum()
-    beyond = (squared - kept * variance[filled]).sum() / (expected[filled] ** 2).sum()
-    return Goodness(statistic, degrees, float(chdtrc(degrees, statistic)), float(np.sqrt(max(beyond, 0.0))))

@@ -19,7 +19,8 @@ class Goodness:
     Attributes
     ----------
     statistic, degrees, p_value
-        Pearson's chi-square over the well-filled (cell, position) pairs.
+        The squared departures over (score, position) pairs, in units of their spread from fold to fold
+        of queries, and its degrees of freedom: see :mod:`evenodds.position.homogeneity`.
     excess
         How far positives depart from the model beyond chance: a relative standard deviation.
     """
@@ -54,9 +55,6 @@ class PositionBias:
     left_out
         The weights with one fold of queries left out at a time, ``[fold, position]``, for the error of
         whatever is computed with them; None for given weights, and not saved.
-    leaning
-        What smoothing adds to the error of log w, ``[part, position]``, beyond what leaving folds out
-        shows: first what less smoothing would change, then its other parts; not saved.
     """
 
     method: str
@@ -66,7 +64,6 @@ class PositionBias:
     goodness: Goodness | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
     left_out: Floats | None = field(default=None, repr=False, compare=False)
-    leaning: Floats | None = field(default=None, repr=False, compare=False)
 
     def at(self, positions: Ints | range) -> Floats:
         """Return w at any positions: between known ones on a log scale, the last one held past the end.
