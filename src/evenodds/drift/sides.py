@@ -16,7 +16,7 @@ from evenodds.audit.replicates import Replicates, replicates
 from evenodds.errors import EvenoddsWarning
 from evenodds.groups import group_name
 from evenodds.merit import merit_mass, unclipped_mass
-from evenodds.position import PositionBias, position_bias
+from evenodds.position import PositionBias, read_bias
 from evenodds.position.estimate import Method
 from evenodds.reranker import Reranker
 from evenodds.tally import Tally
@@ -107,15 +107,12 @@ class Side:
     @classmethod
     def of(cls, tally: Tally, method: Method, model: Reranker | None) -> Side:
         """Estimate position bias on this log and leave folds of it out."""
-        if model is not None and model.tally_ is tally and model.position_bias_.left_out is not None:
-            bias = model.position_bias_
-        else:
-            with warnings.catch_warnings():  # what is said here belongs into the result's notes
-                warnings.simplefilter("ignore", EvenoddsWarning)
-                bias = position_bias(tally, method)
+        with warnings.catch_warnings():  # what is said here belongs into the result's notes
+            warnings.simplefilter("ignore", EvenoddsWarning)
+            reading = read_bias(tally, method=method)
+        bias = reading.bias
         runs = model.runs(tally) if model is not None else None
-        own = None if bias.method in {"given", "none"} else bias
-        made = replicates(tally, bias, own, same=own is not None)
+        made = replicates(tally, reading)
         return cls(tally, bias, made, merit_mass(tally, bias, runs), unclipped_mass(tally, bias)[:, 0])
 
     @cached_property
