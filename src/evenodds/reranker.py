@@ -30,6 +30,7 @@ from evenodds.tally import Tally, as_tally, is_counted
 Ints = npt.NDArray[np.int64]
 
 _HOMES = {"opportunity": "evenodds.opportunity", "odds": "evenodds.odds.equalized"}  # imported on demand
+_INFINITY = "infinity"
 _WRITER = f"evenodds {__version__}"
 
 
@@ -263,7 +264,7 @@ def from_dict(body: dict[str, Any], name: str = "the model") -> Reranker:
     kind = Reranker.kinds.get(body["criterion"])
     if kind is None:
         raise DamagedFileError(f"{name} has the unknown criterion {body['criterion']!r}")
-    model = kind(**body["settings"])
+    model = kind(**{name: _setting(value) for name, value in body["settings"].items()})
     model.group_columns_ = tuple(body["group_columns"])
     model.groups_ = tuple(map(tuple, body["groups"]))
     model.fitted_on_ = body["fitted_on"]
@@ -283,4 +284,15 @@ def _plain(value: object) -> object:
         return value.tolist()
     if isinstance(value, dict):
         return {str(key): float(cast("float", item)) for key, item in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and np.isinf(value):  # no number in JSON
+        return _INFINITY
+    return value
+
+
+def _setting(value: object) -> object:
+    """Read what `_plain` wrote."""
+    if isinstance(value, list):
+        return [_setting(item) for item in value]
+    return float("inf") if value == _INFINITY else value

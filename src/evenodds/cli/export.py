@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 from evenodds.cli.options import file_size, output_options
 
-TARGETS = ("onnx", "sql")
+TARGETS = ("onnx", "sql", "json-schema")
 _OF_SQL = ("dialect", "name", "table", "score", "group", "key")
 _OF_SPARK = ("table", "score", "group", "key")
 
@@ -15,7 +15,7 @@ _OF_SPARK = ("table", "score", "group", "key")
 @click.command("export")
 @click.argument("model", type=click.Path())
 @click.option("--to", "target", required=True, metavar="|".join(TARGETS), help="What to make.")
-@output_options("the file (.onnx, .sql)")
+@output_options("the file (.onnx, .sql), or the folder of a json-schema")
 @click.option("--dialect", default="duckdb", show_default=True, help="For sql: duckdb or spark.")
 @click.option(
     "--name",
@@ -54,11 +54,14 @@ def export_command(
     \b
     onnx          scores and group codes in, fair scores out (pip install 'evenodds[export]')
     sql           a script for DuckDB (a macro) or Spark (a view), keyed draws included
+    json-schema   a folder: the schema of model files, and golden vectors of this model,
+                  to write a reader in any language and to check every step of it
 
     \b
       evenodds export model.json --to onnx -o model.onnx
       evenodds export model.json --to sql -o model.sql
       evenodds export model.json --to sql --dialect spark --table log -o model.sql
+      evenodds export model.json --to json-schema -o reader
     """
     from evenodds.errors import nearest
     from evenodds.files import check_output
@@ -69,6 +72,13 @@ def export_command(
         hint = f"did you mean {close}?" if close else f"targets: {', '.join(TARGETS)}"
         raise click.UsageError(f"no export to {target!r} (hint: {hint})", ctx)
     _refuse(ctx, _OF_SQL if target != "sql" else _OF_SPARK if dialect == "duckdb" else (), target, dialect)
+    if target == "json-schema":
+        from evenodds.export.reader import NAMES, check_folder, to_json_schema
+
+        check_folder(out, overwrite=force)
+        to_json_schema(load(model), out, overwrite=force)
+        click.echo(f"wrote {out}: {', '.join(NAMES)}")
+        return
     check_output(out, overwrite=force)
     fitted = load(model)
     if target == "onnx":
