@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds \
-  figures readme example wheel lock format clean
+  bench-feedback figures readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ bench-large: .venv/run  ## the same, with 50 million rows (needs 1 GB of disk)
 bench-odds: .venv/dev  ## equalized odds: solvers against the whole linear program
 	@$(BIN)/python bench/odds_movement.py
 	@$(BIN)/python bench/odds_frontier.py
+
+bench-feedback: .venv/dev  ## a server killed 20 times in 1,000,000 events of feedback: each counted once
+	@$(BIN)/python bench/feedback.py
 
 figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh lists, errors of w
 	@$(BIN)/python bench/fairness.py

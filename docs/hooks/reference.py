@@ -12,7 +12,13 @@ import evenodds
 from evenodds.cli import COMMANDS, cli
 
 # Public names that are imported from their own room, because they need an extra or are for a few only.
-ELSEWHERE = ("evenodds.serve.Scorer",)
+ELSEWHERE = (
+    "evenodds.serve.Scorer",
+    "evenodds.feedback.store.Store",
+    "evenodds.feedback.store.ServedList",
+    "evenodds.feedback.store.Event",
+    "evenodds.feedback.writer.Writer",
+)
 _WIDTH = 100
 
 

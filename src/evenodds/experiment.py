@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import LogError, SettingsError, nearest
+from evenodds.feedback.store import is_store
 from evenodds.log import Log
 from evenodds.readout import ALL, Comparison, Experiment, SampleRatio
 from evenodds.sources import Source, open_source
@@ -45,6 +46,7 @@ def experiment(
     split: Mapping[str, float] | None = None,
     group_of: str = "auto",
     confidence: float = 0.95,
+    settle: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Experiment:
     """Read out an A/B test.
@@ -69,6 +71,9 @@ def experiment(
         unit has rows of two groups.
     confidence
         Of the intervals; p-values below 1 - confidence, corrected, count as a change.
+    settle
+        For feedback stores, as in :class:`Log`. A ramp's arms are in the column `arm`, and its units the keys
+        of requests, in `query`.
     progress
         Called with the number of rows after each batch.
 
@@ -88,6 +93,8 @@ def experiment(
         raise SettingsError(f"group_of must be 'auto', 'item' or 'unit', got {group_of!r}")
     if not 0 < confidence < 1:
         raise SettingsError(f"confidence must lie between 0 and 1, got {confidence}", hint="0.95 is usual")
+    if is_store(log):
+        log = Log(log, settle=settle)
     source, groups, asked, kinds = _columns(log, arm, unit, group, label, metrics)
     sums = read_sums(source, arm, unit, groups, asked, kinds, progress)
     arms = _ordered(sums.arms, control, arm)

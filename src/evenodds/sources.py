@@ -235,15 +235,14 @@ def open_source(source: object, *, settle: float | None = None) -> Source:
 
     from evenodds.feedback.store import is_store
 
-    if isinstance(source, str | Path) and is_store(source):
-        return Feedback(source, settle)
-    if isinstance(source, list | tuple) and any(map(is_store, source)):
-        if len(source) > 1:
+    if is_store(source):
+        stores = source if isinstance(source, list | tuple) else [source]
+        if len(stores) > 1:
             raise LogError(
                 ["a feedback store is read alone"],
                 hint="evenodds tally counts each store or log, with --grid-from; evenodds merge adds up",
             )
-        return Feedback(source[0], settle)
+        return Feedback(cast("str | Path", stores[0]), settle)
     if isinstance(source, str | Path):
         return Files(_expand([source]))
     if isinstance(source, pa.RecordBatchReader):

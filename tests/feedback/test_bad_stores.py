@@ -317,3 +317,22 @@ def test_commands_refuse_bad_stores_in_one_line(made, tmp_path, capsys):
         assert (code, len(err), out) == (2, 1, []), (arguments, err)
         assert message in err[0]
     assert eo.tally(made, cells=3, settle=0).rows == 2
+
+
+def test_a_ramp_is_read_out_from_the_store(target, opened, capsys):
+    """The arms of a ramp are in the store: an experiment needs nothing else, with any group columns."""
+    store = opened(kind="plain", group_columns=["gender"])
+    arms, past = ("fair", "original"), time.time() - 7200
+    store.record(
+        [
+            ServedList(f"r{n}", ["x", "y"], [0.5, 0.4], [("f",), ("m",)], "m1", past, arms[n % 2])
+            for n in range(400)
+        ],
+        [Event(f"r{n}", "x", 1) for n in range(400) if n % (2 + n % 2) == 0],
+    )
+    code, out, err = run(
+        capsys, "experiment", target, "--unit", "query", "--control", "original", "--settle", "1h"
+    )
+    assert code == 0, err
+    assert any("fair" in line for line in out)
+    assert eo.experiment(target, unit="query", control="original").units == {"fair": 200, "original": 200}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from evenodds.cli.console import print_result, progress
+from evenodds.cli.options import Duration
 
 
 @click.command("experiment")
@@ -14,7 +15,6 @@ from evenodds.cli.console import print_result, progress
 @click.option(
     "--group",
     multiple=True,
-    default=("group",),
     show_default="group",
     help="Column with the group; several are crossed.",
 )
@@ -36,6 +36,12 @@ from evenodds.cli.console import print_result, progress
 @click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Confidence of the intervals."
 )
+@click.option(
+    "--settle",
+    type=Duration(),
+    show_default="1h",
+    help="Feedback stores: age at which a served list counts, as 90s, 15m, 1h, 30d.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the readout as JSON.")
 def experiment_command(
     logs: tuple[str, ...],
@@ -47,6 +53,7 @@ def experiment_command(
     split: str | None,
     group_of: str,
     confidence: float,
+    settle: float | None,
     as_json: bool,
 ) -> None:
     """Read out an A/B test from LOGS: lift, interval and p-value by group and metric.
@@ -60,18 +67,19 @@ def experiment_command(
     from evenodds.experiment import experiment
     from evenodds.sources import open_source
 
-    rows = open_source(list(logs)).rows
+    rows = open_source(list(logs), settle=settle).rows
     with progress("reading", rows) as tick:
         result = experiment(
             list(logs),
             arm=arm,
             unit=unit,
-            group=group,
+            group=group or None,
             metrics=[name.strip() for name in metric.split(",") if name.strip()],
             control=control,
             split=None if split is None else _split(split),
             group_of=group_of,
             confidence=confidence,
+            settle=settle,
             progress=tick,
         )
     print_result(result, as_json=as_json)

@@ -45,17 +45,17 @@ def status_command(store: str, settle: float, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
         return
-    click.echo(f"{found.name}: {found.rows:,} impressions in {found.lists:,} lists ({size_of(found.bytes)})")
+    click.echo(f"{found.name}: {found.rows:,} impressions in {_lists(found.lists)} ({size_of(found.bytes)})")
     if found.oldest is not None and found.newest is not None:
         click.echo(f"served: {_when(found.oldest)} to {_when(found.newest)}")
     click.echo(
-        f"settled: {found.settled_rows:,} impressions in {found.settled_lists:,} lists are older than {_span(settle)}"
+        f"settled: {found.settled_rows:,} impressions in {_lists(found.settled_lists)}, older than {_span(settle)}"
     )
     listed = ", ".join(f"{count:,} with label {label}" for label, count in found.labels.items()) or "none"
     waiting = f"; {found.waiting:,} wait for their list" if found.waiting else ""
     click.echo(f"feedback: {listed}{waiting}")
     if found.folded_lists:
-        click.echo(f"folded: {found.folded_rows:,} impressions in {found.folded_lists:,} lists")
+        click.echo(f"folded: {found.folded_rows:,} impressions in {_lists(found.folded_lists)}")
     names = ", ".join(" × ".join(map(str, group)) for group in found.groups) or "none yet"
     click.echo(f"groups by {' × '.join(found.group_columns)}: {names}; ids are {found.kind}")
 
@@ -93,7 +93,7 @@ def compact_command(store: str, older_than: float, cells: int, depth: int, as_js
         print_json(asdict(done))
         return
     click.echo(
-        f"folded {done.rows:,} impressions in {done.lists:,} lists, {done.positives:,} positives, "
+        f"folded {done.rows:,} impressions in {_lists(done.lists)}, {done.positives:,} positives, "
         f"older than {_span(older_than)}"
     )
 
@@ -115,6 +115,10 @@ def rows_command(store: str, out: str, force: bool, settle: float) -> None:
 
     rows = write_log(Log(store, settle=settle), out, overwrite=force)
     click.echo(f"wrote {out}: {rows:,} rows ({file_size(out)})")
+
+
+def _lists(count: int) -> str:
+    return f"{count:,} list{'s' if count != 1 else ''}"
 
 
 def _when(seconds: float) -> str:

@@ -19,7 +19,7 @@ from evenodds.feedback import ids, schema
 from evenodds.feedback.database import Database, Row
 from evenodds.feedback.ids import Hasher, Id, Kind, Stored
 from evenodds.feedback.postgres import Postgres, is_url
-from evenodds.feedback.sqlite import SQLite
+from evenodds.feedback.sqlite import SQLite, is_sqlite
 
 Names = tuple[str | None, ...]
 
@@ -162,9 +162,9 @@ def connect(target: str | Path, *, write: bool) -> Database:
 
 
 def is_store(target: object) -> bool:
-    """Whether this names a store: a URL of PostgreSQL, or a SQLite file."""
-    from evenodds.feedback.sqlite import is_sqlite
-
+    """Whether this names a store, a URL of PostgreSQL or a SQLite file, or a list with one among others."""
+    if isinstance(target, list | tuple):
+        return any(map(is_store, target))
     return is_url(target) or (isinstance(target, str | Path) and is_sqlite(str(target)))
 
 
