@@ -14,7 +14,7 @@ import numpy as np
 import evenodds as eo
 from load import Load, drive, http_request
 from run import four_groups
-from serving import server
+from serving import Server, server
 
 _REQUESTS = 200  # different bodies
 
@@ -41,14 +41,17 @@ def reranks(rng: np.random.Generator) -> list[bytes]:
     ]
 
 
-def measure(port: int, requests: list[bytes], seconds: float, connections: int) -> Load:
-    """Load the server for a while."""
+def measure(running: Server, requests: list[bytes], seconds: float, connections: int) -> tuple[Load, float]:
+    """Load the server for a while; return also the processor time of an answer."""
+    before = running.cpu()
+    driven = drive(running.port, requests, connections=connections, seconds=seconds)
     try:
         import uvloop
 
-        return uvloop.run(drive(port, requests, connections=connections, seconds=seconds))
+        load = uvloop.run(driven)
     except ModuleNotFoundError:
-        return asyncio.run(drive(port, requests, connections=connections, seconds=seconds))
+        load = asyncio.run(driven)
+    return load, (running.cpu() - before) / len(load.latencies)
 
 
 def main() -> None:
@@ -61,36 +64,57 @@ def main() -> None:
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     hello = [http_request("GET", "/healthz")]
+    print(
+        f"{'one worker, 100 candidates, ' + str(options.connections) + ' connections':<52} {'ratio':>6}  limit"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for name, unfitted in (("opportunity", eo.EqualOpportunity()), ("odds", eo.EqualizedOdds())):
             path = Path(folder, f"{name}.json")
             four_groups(10, rng, unfitted)[2].save(path)
             with server(path, "--log", options.log) as running:
                 asked = reranks(rng)
-                measure(running.port, asked, 0.5, options.connections)
+                measure(running, asked, 0.5, options.connections)
                 rounds = [
                     (
-                        measure(running.port, hello, options.seconds, options.connections),
-                        measure(running.port, asked, options.seconds, options.connections),
+                        measure(running, hello, options.seconds, options.connections),
+                        measure(running, asked, options.seconds, options.connections),
                     )
                     for _ in range(options.rounds)
                 ]
-            ratio = statistics.median(work.rate / idle.rate for idle, work in rounds)
-            tail = statistics.median(work.quantile(0.99) / work.quantile(0.5) for _, work in rounds)
-            idle, work = rounds[len(rounds) // 2]
-            failed = sum(
-                count
-                for pair in rounds
-                for load in pair
-                for status, count in load.statuses.items()
-                if status != 200
-            )
-            print(
-                f"{name:<12} requests/s / hello's  {ratio:5.2f}  >= 0.35   "
-                f"{work.rate:,.0f} / {idle.rate:,.0f}   p99 / p50  {tail:5.2f}  <= 5   "
-                f"{work.quantile(0.99) * 1e6:,.0f} / {work.quantile(0.5) * 1e6:,.0f} us   failed {failed}",
-                flush=True,
-            )
+            report(name, rounds)
+
+
+def report(name: str, rounds: list[tuple[tuple[Load, float], tuple[Load, float]]]) -> None:
+    """Print the medians over rounds."""
+    rate = statistics.median(work.rate / idle.rate for (idle, _), (work, _) in rounds)
+    cpu = statistics.median(idle / work for (_, idle), (_, work) in rounds)
+    tail = statistics.median(work.quantile(0.99) / work.quantile(0.5) for _, (work, _) in rounds)
+    (idle, idle_cpu), (work, work_cpu) = rounds[len(rounds) // 2]
+    failed = sum(
+        count
+        for pair in rounds
+        for load, _ in pair
+        for status, count in load.statuses.items()
+        if status != 200
+    )
+    for what, ratio, limit, note in (
+        ("requests a second / hello's", rate, ">= 0.35", f"{work.rate:,.0f} / {idle.rate:,.0f}"),
+        (
+            "  processor time of hello / of a request",
+            cpu,
+            "",
+            f"{idle_cpu * 1e6:.0f} us / {work_cpu * 1e6:.0f} us",
+        ),
+        (
+            "p99 / p50",
+            tail,
+            "<= 5",
+            f"{work.quantile(0.99) * 1e6:,.0f} us / {work.quantile(0.5) * 1e6:,.0f} us",
+        ),
+    ):
+        print(f"{name + ': ' + what:<52} {ratio:>6.2f}  {limit:<8} {note}", flush=True)
+    if failed:
+        raise SystemExit(f"{failed} requests failed")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,14 @@ class Server:
         pids = [self.process.pid, *_children(self.process.pid)]
         return sum(_resident(pid) for pid in pids)
 
+    def cpu(self) -> float:
+        """Return the seconds of processor that the process and its children have used."""
+        total = 0.0
+        for pid in (self.process.pid, *_children(self.process.pid)):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return total
+
     def get(self, path: str) -> bytes:
         """Fetch a path."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:

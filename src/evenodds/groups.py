@@ -54,14 +54,8 @@ class GroupIndex:
     def codes(self, groups: object, size: int) -> Codes:
         """Return each item's code, multiplied by the stride."""
         if len(self.columns) == 1:
-            if self._numbers and type(groups) is list and 1 < len(groups) == size <= _FEW:
-                try:  # a request's worth of known names: one loop in C over a plain dict, codes as bytes
-                    return self._strides.take(
-                        np.frombuffer(bytes(itemgetter(*groups)(self._numbers)), np.uint8)
-                    )
-                except (KeyError, TypeError):
-                    pass
-            return self._column(_single(groups), size, self._codes)
+            known = self.known_codes(groups, size)
+            return self._column(_single(groups), size, self._codes) if known is None else known
         if not isinstance(groups, tuple) or len(groups) != len(self.columns):
             raise SettingsError(
                 f"this model has groups by {' × '.join(self.columns)}; expected a tuple of {len(self.columns)} columns"
@@ -84,6 +78,15 @@ class GroupIndex:
                 place = place * (len(names) + 1) + number
             table[place] = code
         return table[packed]
+
+    def known_codes(self, groups: object, size: int) -> Codes | None:
+        """Return the same for a request's worth of names, all of them known; None for anything else."""
+        if self._numbers and type(groups) is list and 1 < len(groups) == size <= _FEW:
+            try:  # one loop in C over a plain dict, codes as bytes
+                return self._strides.take(np.frombuffer(bytes(itemgetter(*groups)(self._numbers)), np.uint8))
+            except (KeyError, TypeError):
+                pass
+        return None
 
     def name(self, code: int) -> str:
         """Name the group of a code."""

@@ -31,7 +31,7 @@ from evenodds.serve.bodies import (
 )
 from evenodds.serve.control import control_routes
 from evenodds.serve.holder import Holder
-from evenodds.serve.intake import read_body
+from evenodds.serve.intake import Intake
 from evenodds.serve.loaded import Live, Loaded
 from evenodds.serve.logs import Log
 from evenodds.serve.metrics import Metrics
@@ -83,6 +83,7 @@ class Application:
         self.holder = Holder(self.store, self.metrics, self.log)
         self.stopping = False
         self._active = 0
+        self._intake = Intake(settings.max_body, settings.timeout)
         routes = [*control_routes(self), *(route for part in extensions for route in part.routes())]
         self.routes = routes
         self._known = {route.path for route in routes}
@@ -165,21 +166,12 @@ class Application:
             )
         if scope["method"] != "POST":
             raise Problem(405, f"{scope['method']} /rerank; expected POST", headers={"allow": "POST"})
-        sent = accepted = declared = encoding = None
-        for name, value in scope["headers"]:
-            if name == b"content-type":
-                sent = value
-            elif name == b"accept":
-                accepted = value
-            elif name == b"content-length":
-                declared = value
-            elif name == b"content-encoding":
-                encoding = value
-        kind = kind_of(sent)
-        answer_kind = wanted(accepted, kind)
-        if encoding not in {None, b"identity"}:
+        headers = dict(scope["headers"])
+        kind = kind_of(headers.get(b"content-type"))
+        answer_kind = wanted(headers.get(b"accept"), kind)
+        if b"content-encoding" in headers and headers[b"content-encoding"] != b"identity":
             raise Problem(415, "compressed bodies are not read here")
-        body = await read_body(receive, limits.max_body, declared, limits.timeout)
+        body = await self._intake.body(receive, headers.get(b"content-length"))
         return None if body is None else (body, kind, answer_kind)
 
     def _answer(
@@ -207,13 +199,7 @@ class Application:
             if noted is not None:
                 waits.append(noted)
         if self.log.requests:
-            said["model"], said["lists"] = loaded.version, len(served)
-            said["candidates"] = sum(part.scores.size for part in served)
-            said["unknown"] = sum(part.unknown for part in served)
-            said["arm"] = served[0].arm if len(served) == 1 else [part.arm for part in served]
-            if self.log.ids:
-                said["keys"] = [part.key for part in served]
-                said["ids"] = [None if part.ids is None else list(part.ids) for part in served]
+            self.log.describe(said, served, loaded.version)
         if answer_kind == ARROW:
             return arrow_answer(served, loaded.version)
         if one:
@@ -238,7 +224,7 @@ class Application:
         limits = self.settings
         if len(lists) > limits.max_lists:
             raise Problem(422, f"{len(lists):,} lists; this server takes {limits.max_lists:,} in a request")
-        candidates = sum(len(part.scores) for part in lists)
+        candidates = sum([len(part.scores) for part in lists])
         if candidates > limits.max_candidates:
             raise Problem(
                 422, f"{candidates:,} candidates; this server takes {limits.max_candidates:,} in a request"
@@ -255,11 +241,16 @@ class Application:
                 raise
         return served
 
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(min(self.settings.timeout / 4, 1.0))
+            self._intake.sweep()
+
     def _note(self, path: str, status: int, start: float, said: dict[str, Any]) -> None:
         took = time.perf_counter() - start
         self.metrics.request(path, status, took)
         if self.log.requests:
-            self.log.request({"path": path, "status": status, "ms": round(took * 1e3, 3), **said})
+            self.log.request(path, status, took, said)
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -267,12 +258,13 @@ class Application:
             await extension.start(self)
         live = self.holder.live
         self.log.event("started", model=live.loaded.version, ramp=live.ramp, shadow=live.shadow)
-        following = asyncio.create_task(self.holder.follow())
+        tasks = [asyncio.create_task(self.holder.follow()), asyncio.create_task(self._sweep())]
         try:
             yield
         finally:
             self.stopping = True
-            following.cancel()
+            for task in tasks:
+                task.cancel()
             for extension in self.extensions:
                 await extension.stop()
             self.metrics.write(self.holder.live.generation)

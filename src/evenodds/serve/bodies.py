@@ -119,7 +119,7 @@ def encode(answer: msgspec.Struct, media_type: str) -> bytes:
 
 def kind_of(content_type: bytes | None) -> str:
     """Return the media type of a body."""
-    if content_type is None:
+    if content_type is None or content_type == b"application/json":
         return JSON
     name = content_type.partition(b";")[0].strip().lower().decode("latin-1")
     known = _ALIASES.get(name)

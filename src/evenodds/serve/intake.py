@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import wraps
 from typing import Any
@@ -23,24 +24,71 @@ async def read_body(receive: Receive, limit: int, declared: bytes | None, second
         raise _too_large(limit)
     try:
         async with asyncio.timeout(seconds):
-            message = await receive()
-            body: bytes = message.get("body", b"")
-            if not message.get("more_body", False):
-                if len(body) > limit:
-                    raise _too_large(limit)
-                return body if message["type"] == "http.request" else None
-            parts, size = [body], len(body)
-            while message.get("more_body", False):
-                message = await receive()
-                if message["type"] != "http.request":
-                    return None
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > limit:
-                    raise _too_large(limit)
-            return b"".join(parts)
+            return await _whole(receive, limit)
     except TimeoutError:
-        raise Problem(408, f"the body did not come within {seconds:g} s") from None
+        raise late(seconds) from None
+
+
+async def _whole(receive: Receive, limit: int) -> bytes | None:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        if len(body) > limit:
+            raise _too_large(limit)
+        return body if message["type"] == "http.request" else None
+    parts, size = [body], len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            raise _too_large(limit)
+    return b"".join(parts)
+
+
+def late(seconds: float) -> Problem:
+    """Say that a body did not come in time."""
+    return Problem(408, f"the body did not come within {seconds:g} s", headers={"connection": "close"})
+
+
+class Intake:
+    """Reads the bodies of many requests, and ends those that do not come in time.
+
+    A timer for each request costs as much as reading it; one look at all of them, now and then, does not.
+    """
+
+    def __init__(self, limit: int, seconds: float) -> None:
+        self._limit, self._seconds = limit, seconds
+        self._reading: dict[asyncio.Task[Any] | None, float] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+
+    async def body(self, receive: Receive, declared: bytes | None) -> bytes | None:
+        """Return the body; None if the client has gone."""
+        limit = self._limit
+        if declared is not None and declared.isdigit() and int(declared) > limit:
+            raise _too_large(limit)
+        task = asyncio.current_task()
+        self._reading[task] = time.monotonic()
+        try:
+            return await _whole(receive, limit)
+        except asyncio.CancelledError:
+            if task is None or task not in self._late:
+                raise
+            self._late.discard(task)
+            task.uncancel()
+            raise late(self._seconds) from None
+        finally:
+            del self._reading[task]
+
+    def sweep(self) -> None:
+        """End what has been read for too long."""
+        oldest = time.monotonic() - self._seconds
+        for task, since in self._reading.items():
+            if since < oldest and task is not None and task not in self._late:
+                self._late.add(task)
+                task.cancel()
 
 
 def _too_large(limit: int) -> Problem:

@@ -99,7 +99,9 @@ class Served:
         self.fair: Floats | None = None
         self.served: Floats = scores
         try:
-            self.codes = codes = scorer.codes(groups, size)
+            known = scorer.index.known_codes(groups, size)
+            self.codes = codes = scorer.codes(groups, size) if known is None else known
+            self.unknown = 0 if known is not None else int(np.count_nonzero(codes == scorer.index.unknown))
             if self.arm != "original":
                 self.fair = scorer.transform_codes(scores, codes, _keys(key, ids) if scorer.draws else None)
                 if self.arm == "fair":
@@ -109,7 +111,6 @@ class Served:
         except EvenoddsError as error:
             raise Problem.of(error) from None
         self.order: Codes = (-self.served).argsort(kind="stable")
-        self.unknown = int(np.count_nonzero(codes == scorer.index.unknown))
 
 
 def _columns(groups: Any, columns: tuple[str, ...]) -> Any:
@@ -140,11 +141,19 @@ def _keys(key: str | int | None, ids: Any) -> tuple[Any, Any]:
         )
     if isinstance(key, int) and not -_LARGEST <= key < _LARGEST:
         raise Problem(422, "the key does not fit in 64 bits", hint="send it as text")
-    if type(ids) is list and ids and type(ids[0]) is not str:
-        numbers = np.array(ids)
-        if numbers.dtype.kind != "i":
-            raise Problem(422, "ids must be all text or all whole numbers of 64 bits")
-        return key, numbers
-    if type(ids) is list and not all(type(name) is str for name in ids):
-        raise Problem(422, "ids must be all text or all whole numbers of 64 bits")
-    return key, ids
+    if type(ids) is not list or not ids:
+        return key, ids
+    if type(ids[0]) is str:
+        try:
+            "".join(ids)  # the fastest look at the type of each
+        except TypeError:
+            raise _mixed_ids() from None
+        return key, ids
+    numbers = np.array(ids)
+    if numbers.dtype.kind != "i":
+        raise _mixed_ids()
+    return key, numbers
+
+
+def _mixed_ids() -> Problem:
+    return Problem(422, "ids must be all text or all whole numbers of 64 bits")

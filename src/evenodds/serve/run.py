@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import signal
@@ -37,7 +38,9 @@ def application() -> Application:
     """Make a worker's application, from the settings that its parent left in the environment."""
     settings = msgspec.json.decode(os.environ[_SETTINGS], type=ServeSettings)
     settings = msgspec.structs.replace(settings, token=os.environ.get(_TOKEN) or None)
-    return Application(settings, extensions_of(settings))
+    made = Application(settings, extensions_of(settings))
+    gc.freeze()  # what is there now stays: collections need not look at it while requests wait
+    return made
 
 
 def bind(host: str, port: int) -> socket.socket:
