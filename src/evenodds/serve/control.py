@@ -14,6 +14,7 @@ from starlette.routing import Route
 from evenodds.errors import EvenoddsError
 from evenodds.serve.bodies import read
 from evenodds.serve.intake import guarded, read_body
+from evenodds.serve.openapi import document, page
 from evenodds.serve.problem import Problem
 from evenodds.serve.state import State
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from evenodds.serve.app import Application
 
 _HELLO = b"ok\n"
+_ONLY_HERE = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 
 
 class Mode(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -112,7 +114,15 @@ def control_routes(app: Application) -> list[Route]:
             }
         )
 
+    async def openapi(_request: Request) -> Response:
+        return _json(document(app))
+
+    async def docs(_request: Request) -> Response:
+        return Response(page(), media_type="text/html", headers={"content-security-policy": _ONLY_HERE})
+
     return [
+        Route("/openapi.json", openapi, methods=["GET"]),
+        Route("/docs", docs, methods=["GET"]),
         Route("/healthz", healthz, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
