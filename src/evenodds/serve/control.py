@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from evenodds.serve.app import Application
 
 _HELLO = b"ok\n"
-_ONLY_HERE = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+_ONLY_HERE = (
+    "default-src 'none'; connect-src 'self'; img-src data:; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'"
+)
 
 
 class Mode(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
