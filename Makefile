@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds \
-  bench-feedback figures readme example wheel lock format clean
+  bench-feedback bench-exports figures readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,9 @@ bench-odds: .venv/dev  ## equalized odds: solvers against the whole linear progr
 
 bench-feedback: .venv/dev  ## a server killed 20 times in 1,000,000 events of feedback: each counted once
 	@$(BIN)/python bench/feedback.py
+
+bench-exports: .venv/spark  ## exports in onnxruntime, DuckDB and Spark, against transform
+	@$(BIN)/python bench/exports.py --spark
 
 figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh lists, errors of w
 	@$(BIN)/python bench/fairness.py

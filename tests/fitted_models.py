@@ -87,7 +87,7 @@ def awkward():
 @cache
 def many():
     return eo.tally(
-        log(40_000, 6, lambda rng, size: rng.normal(0, 1, size), lambda rng, size: rng.integers(0, 40, size)),
+        log(40_000, 6, lambda rng, size: rng.normal(0, 1, size), lambda rng, size: rng.integers(0, 25, size)),
         cells=200,
     )
 
@@ -137,7 +137,7 @@ ODDS = {
     "one score": (one_score, {}),
     "gap": (gap, {"bins": 40}),
     "awkward": (awkward, {"bins": 5}),
-    "many groups": (many, {"bins": 5}),
+    "many groups": (many, {"bins": 4}),
     "outcomes": (outcomes, {"bins": 10}),
 }
 NAMES = [*(f"opportunity, {name}" for name in OPPORTUNITY), *(f"odds, {name}" for name in ODDS)]

@@ -18,6 +18,10 @@ ELSEWHERE = (
     "evenodds.feedback.store.ServedList",
     "evenodds.feedback.store.Event",
     "evenodds.feedback.writer.Writer",
+    "evenodds.export.to_onnx",
+    "evenodds.export.to_sql",
+    "evenodds.export.to_json_schema",
+    "evenodds.export.uniform_draws",
 )
 _WIDTH = 100
 
@@ -41,7 +45,8 @@ def python() -> str:
         else:
             continue
         kinds[kind].append(f"{found.__module__}.{found.__qualname__}")
-    kinds["Classes"] += [path for path in ELSEWHERE if _there(path)]
+    for path in filter(_there, ELSEWHERE):
+        kinds["Classes" if path.rpartition(".")[2][0].isupper() else "Functions"].append(path)
     parts = [
         "# Python",
         (

@@ -1,4 +1,4 @@
-"""SQL scripts give the fair scores of `transform`, to the bit, in Spark."""
+"""What only Spark can show of an SQL script."""
 
 import numpy as np
 import pandas as pd
@@ -7,81 +7,16 @@ import pytest
 from evenodds.export.dialect import SPARK
 from evenodds.export.keyed_sql import LONGEST, add_draw, powers
 from evenodds.export.query import Query
-from evenodds.export.sql import sql_text
 from evenodds.keys import key_words, uniforms
 from fitted_models import Items, fitted
+from other_stacks import in_spark, spark_session
 
 pytestmark = pytest.mark.spark
 
-NAMES = [
-    "opportunity, plain",
-    "opportunity, half way, keep",
-    "opportunity, ties, cubic, unit",
-    "opportunity, awkward",
-    "odds, movement",
-    "odds, frontier",
-    "odds, kept order",
-    "odds, kept order, uniform",
-    "odds, ties",
-    "odds, awkward",
-]
 
-
-@pytest.fixture(scope="module")
-def spark():
-    """Start Spark on one core."""
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
-
-
-def run(spark, script):
-    """Run a script one statement at a time, as `spark-sql -f` does."""
-    for statement in script.split(";\n"):
-        if statement:
-            spark.sql(statement)
-
-
-def scored(spark, model, items, **names):
-    """Return the fair scores of the view that the script makes, in the order of the items."""
-    columns = {f"g{place}": pd.Series(column, dtype=object) for place, column in enumerate(items.columns)}
-    frame = pd.DataFrame(
-        {
-            "row": np.arange(items.scores.size),
-            "score": items.scores,
-            "text": items.keys,
-            "whole": items.numbers,
-            **columns,
-        }
-    )
-    spark.createDataFrame(frame).createOrReplaceTempView("items")
-    groups = [f"g{place}" for place in range(len(items.columns))]
-    run(spark, sql_text(model, dialect="spark", table="items", group=groups, keys=["text", "whole"], **names))
-    view = spark.table("items_fair_score")
-    assert view.columns == [*frame.columns, "fair_score"]
-    found = view.toPandas().sort_values("row")
-    assert found["row"].tolist() == frame["row"].tolist()
-    return found["fair_score"].to_numpy()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_fair_scores(spark, name):
-    """Models of both criteria give the same numbers, to the bit, and every row of the table is there once."""
-    model = fitted(name)
-    items = Items(model, size=600)
-    np.testing.assert_array_equal(scored(spark, model, items), items.fair(model))
-
-
-def test_any_key_draws_as_in_python(spark):
-    """Text of any script and size, whole numbers of any width, and both together."""
+def test_any_key_draws_as_in_python():
+    """Text of any script and size, whole numbers of any width, booleans, and columns of them together."""
+    spark = spark_session()
     texts = [
         "",
         "a",
@@ -109,18 +44,29 @@ def test_any_key_draws_as_in_python(spark):
         assert found == uniforms(key_words(columns), 99).tolist(), names
 
 
-def test_what_has_no_fair_score(spark):
-    """Scores that are not finite, and keys that are NULL, give NULL; unknown groups stop a query if told to."""
+def test_missing_keys_and_unknown_groups():
+    """A key that is NULL gives NULL; an unknown group stops the query where the model says so."""
     model = fitted("odds, movement")
-    items = Items(model, size=600)
+    items = Items(model, size=300)
     want = items.fair(model)
-    items.scores[:3] = np.nan, np.inf, -np.inf
     items.keys[3] = None
-    found = scored(spark, model, items)
-    assert np.isnan(found[:4]).all()
-    np.testing.assert_array_equal(found[4:], want[4:])
+    found = in_spark(model, items)
+    assert np.isnan(found[3])
+    np.testing.assert_array_equal(np.delete(found, 3), np.delete(want, 3))
     strict = fitted("opportunity, error")
-    items = Items(strict, size=600)
+    items = Items(strict, size=300)
     items.columns[0][5] = "nobody"
     with pytest.raises(Exception, match="unknown group nobody"):
-        scored(spark, strict, items)
+        in_spark(strict, items)
+
+
+def test_without_the_ansi_mode():
+    """Spark gives the same under its older rules of arithmetic."""
+    spark = spark_session()
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        model = fitted("odds, kept order")
+        items = Items(model, size=300)
+        np.testing.assert_array_equal(in_spark(model, items), items.fair(model))
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")

@@ -41,15 +41,23 @@ class Dialect:
         mark = '"' if self.duckdb else "`"
         return mark + name.replace(mark, mark * 2) + mark
 
-    def text(self, value: str) -> str:
-        """Write a text; what is not plain goes as the hexadecimal digits of its UTF-8 bytes.
+    def texts(self, columns: list[str], rows: Iterable[tuple[str, ...]]) -> str:
+        """Select rows of texts, numbered from 0 on as `code`.
 
-        No setting of a parser can misread those, and neither quotes nor semicolons get into a script.
+        Unless all are plain they go as the hexadecimal digits of their UTF-8 bytes: no setting of a parser can
+        misread those, and neither quotes nor semicolons get into a script.
         """
-        if _PLAIN.fullmatch(value):
-            return f"'{value}'"
-        digits = f"unhex('{value.encode().hex().upper()}')"
-        return f"decode({digits})" if self.duckdb else f"decode({digits}, 'UTF-8')"
+        given = list(rows)
+        plain = all(_PLAIN.fullmatch(text) for row in given for text in row)
+        listed = ",\n  ".join(
+            f"({code}, {', '.join(_quoted_text(text if plain else text.encode().hex().upper()) for text in row)})"
+            for code, row in enumerate(given)
+        )
+        charset = "" if self.duckdb else ", 'UTF-8'"
+        read = columns if plain else [f"decode(unhex({name}){charset}) AS {name}" for name in columns]
+        return (
+            f"SELECT code, {', '.join(read)} FROM (VALUES\n  {listed}\n) AS given(code, {', '.join(columns)})"
+        )
 
     def listed(self, values: Iterable[float]) -> str:
         """Write an array of numbers."""
@@ -153,6 +161,10 @@ class Dialect:
             f"CAST(aggregate(zip_with({letters}, {weights}, (c, m) -> c * m), "
             "0E0, (total, part) -> total + part) AS BIGINT)"
         )
+
+
+def _quoted_text(text: str) -> str:
+    return f"'{text}'"
 
 
 DUCKDB, SPARK = Dialect("duckdb"), Dialect("spark")

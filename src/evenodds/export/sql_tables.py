@@ -39,12 +39,8 @@ class Tables:
 
     def groups(self, known: Flat) -> None:
         """Codes by name: code, g0, g1, ..."""
-        columns = ", ".join(f"g{place}" for place in range(len(known.group_columns)))
-        rows = ",\n  ".join(
-            f"({code}, {', '.join(map(self._dialect.text, group))})"
-            for code, group in enumerate(known.groups)
-        )
-        self._make("groups", f"SELECT * FROM (VALUES\n  {rows}\n) AS given(code, {columns})")
+        columns = [f"g{place}" for place in range(len(known.group_columns))]
+        self._make("groups", self._dialect.texts(columns, known.groups))
 
     def powers(self) -> None:
         """One row: what the bytes of a key are multiplied by."""
