@@ -63,7 +63,9 @@ def found_in(audit: eo.Audit) -> dict[str, Figure]:
         found[name], found[f"after: {name}"] = pair.before, pair.after
     for position in audit.positions:
         for group_name, share in position.before.items():
-            found[f"share of {group_name} at {position.position}"] = share
+            name = f"share of {group_name} at {position.position}"
+            found[name] = share
+            found[f"after: {name}"] = None if position.after is None else position.after[group_name]
     return {name: figure for name, figure in found.items() if figure is not None}
 
 

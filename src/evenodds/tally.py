@@ -169,14 +169,14 @@ class Tally:
 
     def effective(self) -> Floats:
         """Return the rows' worth of evidence by group and label: (sum of weights)^2 / sum of squares."""
-        return _worth(
+        return worth(
             self.counts.sum(axis=(2, 3), dtype=np.float64), self.squares.sum(axis=2, dtype=np.float64)
         )
 
     def effective_positives(self) -> Floats:
         """Return the same for all positive labels together, by group."""
         positive, squares = self.counts[:, 1:], self.squares[:, 1:]
-        return _worth(
+        return worth(
             positive.sum(axis=(1, 2, 3), dtype=np.float64), squares.sum(axis=(1, 2), dtype=np.float64)
         )
 
@@ -194,7 +194,8 @@ class Tally:
         return read(path)
 
 
-def _worth(totals: Floats, squares: Floats) -> Floats:
+def worth(totals: Floats, squares: Floats) -> Floats:
+    """Return the rows' worth of evidence, (sum of weights)^2 / sum of squares."""
     return np.divide(totals**2, squares, out=np.zeros_like(totals), where=squares > 0)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import evenodds as eo
-from evenodds.audit.intervals import holm, positive, share
+from evenodds.audit.intervals import area_under_curve, holm, positive, share
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import audit_coverage
@@ -157,7 +157,7 @@ def test_predicted_positions_add_up():
     counted = eo.tally(eo.simulate(1_000, list_length=(5, 12)), cells=500)
     result = eo.audit(counted, eo.EqualOpportunity().fit(counted))
     for position in result.positions:
-        assert sum(position.after.values()) == pytest.approx(1.0, abs=1e-9)
+        assert sum(figure.value for figure in position.after.values()) == pytest.approx(1.0, abs=1e-9)
         assert sum(figure.value for figure in position.before.values()) == pytest.approx(1.0, abs=1e-9)
 
 
@@ -177,7 +177,18 @@ def test_holm_is_the_textbook_procedure():
 
 def test_intervals_stay_where_figures_can_be():
     """The interval of a probability stays in 0..1, that of a ratio above 0, whatever the error."""
-    assert 0 <= share(0.999, 0.2, 2.0).low <= share(0.999, 0.2, 2.0).high <= 1
-    assert share(1.002, 0.01, 2.0).high == 1.0
+    assert 0 <= share(0.999, 0.2, 2.0, 100.0).low <= share(0.999, 0.2, 2.0, 100.0).high <= 1
+    assert area_under_curve(1.002, 0.01, 2.0).high == 1.0
+    assert area_under_curve(0.98, 0.1, 2.0).high == 1.0
     assert positive(0.1, 5.0, 2.0).low > 0
-    assert share(float("nan"), 0.1, 2.0).value is None
+    assert share(float("nan"), 0.1, 2.0, 100.0).value is None
+
+
+def test_a_share_of_nothing_is_not_nothing_for_certain():
+    """Of 1,000 rows none: the share may be up to 0.25 %; of more hits the interval is the usual one."""
+    none = share(0.0, 0.0, 2.0, 1000.0)
+    assert none.low == 0.0
+    assert 0.001 < none.high < 0.004
+    usual = share(0.3, 0.01, 1.96, np.inf)
+    assert (usual.low, usual.high) == pytest.approx((0.3 - 0.0196, 0.3 + 0.0196), abs=0.001)
+    assert share(0.3, 0.01, 2.2, np.inf).high > usual.high  # a spread from few folds is not sure itself

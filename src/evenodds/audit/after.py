@@ -61,7 +61,9 @@ class Fair:
         return np.concatenate((self.thresholds[:1], self.thresholds))
 
     def mass(self, kind: str, label: int) -> Floats:
-        """Return the masses ``[..., group, step]`` of a label, by merit or as observed."""
+        """Return the masses ``[..., group, step]`` of a label, by merit (negatives unclipped) or as observed."""
+        if kind == "merit" and label == 0:
+            return self.negative
         return (self.merit if kind == "merit" else self.observed)[..., label, :]
 
 

@@ -87,7 +87,7 @@ class Comparison:
     ) -> Spread:
         if np.isnan(difference).any():
             return Spread(Figure(None), Figure(None))
-        ks, w1 = float(np.abs(difference).max()), float(area(widths, difference))
+        ks, w1 = min(float(np.abs(difference).max()), 1.0), float(area(widths, difference))
         if not in_sample and w1 > 0:
             ends = area(widths[:1], difference[:2]) + area(widths[-1:], difference[-2:])
             self.outer = max(self.outer, float(ends) / w1)

@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 FLIPS = 1_999
 MOST_FLIPS = 9_999
 _MAY_BE = 2.0  # standard errors from zero past which a difference is taken to be one
+_NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _FLAT = 1e-6  # of the largest difference: a shape is nowhere less
 
 
@@ -59,18 +60,42 @@ class Figure:
         return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
 
-def share(value: float, error: float, quantile: float) -> Figure:
-    """Return the interval of a probability, on the scale of its log-odds; at 0 and 1 on its own."""
+def share(value: float, error: float, quantile: float, rows: float) -> Figure:
+    """Return the interval of a share of rows: Jeffreys's, from as many rows as the error says they are worth.
+
+    (Brown, Cai and DasGupta, "Interval Estimation for a Binomial Proportion", 2001; the worth as in Korn
+    and Graubard, "Confidence Intervals for Proportions with Small Expected Number of Positive Counts
+    Estimated from Survey Data", 1998.) It has something to say where nothing was counted, too.
+    """
+    from scipy.special import betaincinv
+
     if not np.isfinite(value):
         return Figure(None)
-    # Negatives before clipping are estimates that can be below zero, and push an area past 1.
+    if not np.isfinite(error):
+        return Figure(value)
+    worth = rows
+    if error > 0.0 and 0.0 < value < 1.0:
+        worth = min(rows, value * (1.0 - value) / error**2) * (_NORMAL / quantile) ** 2
+    if not np.isfinite(worth):  # no rows were counted and nothing varies
+        return Figure(value, value, value)
+    hits, others = value * worth, (1.0 - value) * worth
+    low, high = (float(betaincinv(hits + 0.5, others + 0.5, chance)) for chance in (0.025, 0.975))
+    return Figure(value, min(low, value) if value > 0.0 else 0.0, max(high, value) if value < 1.0 else 1.0)
+
+
+def area_under_curve(value: float, error: float, quantile: float) -> Figure:
+    """Return the interval of an area under a curve.
+
+    On its own scale: merit negatives before clipping are estimates that can be below zero, which may
+    push an area past 1, and its error does not shrink towards there.
+    """
+    if not np.isfinite(value):
+        return Figure(None)
     shown = float(min(max(value, 0.0), 1.0))
-    if not np.isfinite(error) or (error == 0.0 and shown in {0.0, 1.0}):
+    if not np.isfinite(error):
         return Figure(shown)
-    if not 0.0 < value < 1.0:
-        return Figure(shown, max(0.0, value - quantile * error), min(1.0, value + quantile * error))
-    odds, reach = value / (1.0 - value), np.exp(min(quantile * error / (value * (1.0 - value)), 700.0))
-    return Figure(shown, float(odds / (odds + reach)), float(odds * reach / (1.0 + odds * reach)))
+    low, high = value - quantile * error, value + quantile * error
+    return Figure(shown, float(min(max(low, 0.0), shown)), float(max(min(high, 1.0), shown)))
 
 
 def positive(value: float, error: float, quantile: float) -> Figure:
@@ -99,17 +124,17 @@ def largest(value: float, center: Floats, parts: Floats, made: Errors, *, in_sam
     center, parts
         The difference of the two distribution functions on coarse cells, and its deviations.
     in_sample
-        A model made the groups equal on this very log: the difference is small because it was fitted
-        to be, and what remains of it elsewhere is the error itself. Then there is a bound from above only.
+        A model was fitted on this very log. Where the difference is less than noise leads to, it is so
+        because it was made so, and what remains of it elsewhere is the error itself: then there is a
+        bound from above only.
     """
     size = np.abs(center)
     top = int(size.argmax())
-    if in_sample:
-        drawn = combine(made.noise, parts)
-        high = np.quantile(np.abs(center + drawn).max(axis=1), 0.95) - size[top]
+    drawn = combine(made.noise, np.where(center < 0, -1.0, 1.0) * parts)
+    if in_sample and size[top] < np.median(np.abs(drawn).max(axis=1)):
+        high = np.quantile(np.abs(size + drawn).max(axis=1), 0.95) - size[top]
         return _within(value, value, high, 1.0)
     shape = np.maximum(size / max(size[top], 1e-300), _FLAT)
-    drawn = combine(made.noise, np.where(center < 0, -1.0, 1.0) * parts)
     most = ((value - drawn) / shape).min(axis=1)
     least = ((-value - drawn) / shape).max(axis=1)  # more than the most: no theta gives so little
     low, high = np.quantile(np.where(least > most, 0.0, np.maximum(most, 0.0)), (0.025, 0.975))
@@ -128,7 +153,7 @@ def integral(
     Functions", 2019).
     """
     drawn = combine(made.noise, parts)
-    if in_sample:
+    if in_sample and area(widths, center) < np.median(area(widths, drawn)):
         high = np.quantile(area(widths, center + drawn), 0.95) - area(widths, center)
         return _within(value, value, high, np.inf)
     sure = np.where(np.abs(center) > _MAY_BE * np.sqrt((parts**2).sum(axis=0)), center, 0.0)

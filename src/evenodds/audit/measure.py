@@ -10,7 +10,7 @@ import numpy.typing as npt
 from evenodds.audit.after import Fair, Masses, look_ahead
 from evenodds.audit.distances import Comparison, adjusted
 from evenodds.audit.figures import exposure_figures, group_figures
-from evenodds.audit.intervals import Figure, positive, share
+from evenodds.audit.intervals import Figure, area_under_curve, positive, share
 from evenodds.audit.replicates import MIN_FOLDS, replicates
 from evenodds.audit.result import (
     Audit,
@@ -28,7 +28,7 @@ from evenodds.merit import merit_mass, position_weights, unclipped_mass
 from evenodds.position import read_bias
 from evenodds.position.estimate import Method
 from evenodds.reranker import Reranker
-from evenodds.tally import Tally, as_tally, check_comparable
+from evenodds.tally import Tally, as_tally, check_comparable, worth
 
 Floats = npt.NDArray[np.float64]
 Named = dict[str, Floats]
@@ -103,6 +103,9 @@ class _Auditor:
         self.negative = unclipped_mass(tally, self.bias)[:, 0] if self.biased else self.observed[:, 0]
         self.made = replicates(tally, reading)
         self.evidence = tally.effective()
+        self.evidence_by_position = worth(
+            self.rows.sum(axis=0), tally.squares.sum(axis=(0, 1), dtype=np.float64)
+        )
         self.small = [_why_small(row) for row in self.evidence]
         self.fair: Fair | None = None
         self.ahead: tuple[Fair, Fair] | None = None
@@ -128,7 +131,7 @@ class _Auditor:
             distances=distances,
             auc=self._auc(before, after),
             parity=self._parity(before, after),
-            positions=self._positions(before),
+            positions=self._positions(before, after),
             position_bias=self.bias,
             notes=(*self.bias.notes, *self._remarks(), *self.notes),
             folds=None if self.made is None else self.made.folds,
@@ -168,14 +171,19 @@ class _Auditor:
         return "; ".join(said) + f", fewer than {SMALL}" if said else None
 
     def _logged(self, compare: Comparison, kind: str, label: int) -> list[Spread]:
-        mass = self.merit if kind == "merit" else self.observed
+        # Distribution functions of merit negatives are sums over cells, as areas under curves are: clipped
+        # cell by cell they would put negatives where there are none, and groups would look more alike.
+        free = kind == "merit" and label == 0
         made, edges = self.made, self.tally.edges
+        mass = self.negative if free else (self.merit if kind == "merit" else self.observed)[:, label]
         if made is None:
-            return compare.spreads((edges, mass[:, label]), None)
+            return compare.spreads((edges, mass), None)
         starts = np.flatnonzero(np.diff(self.tally.grid.coarse(made.observed.shape[-1]), prepend=-1))
         ends = edges[np.append(starts, self.tally.grid.cells)]
+        if free:
+            return compare.spreads((edges, mass), (ends, made.whole[2], made.negative))
         whole, left = (made.whole[1], made.merit) if kind == "merit" else (made.whole[0], made.observed)
-        return compare.spreads((edges, mass[:, label]), (ends, whole[:, label], left[:, :, label]))
+        return compare.spreads((edges, mass), (ends, whole[:, label], left[:, :, label]))
 
     def _compared_fair(self, compare: Comparison, kind: str, label: int) -> list[Spread] | list[None]:
         if self.fair is None:
@@ -200,7 +208,7 @@ class _Auditor:
         if made is not None:
             left = group_figures(made.observed, made.merit, made.negative, made.rows.sum(axis=2))
             left |= exposure_figures(made.rows, made.weights)
-        before = self._with_intervals(values, left)
+        before = self._with_intervals(values, left, counted=True)
         if self.fair is None:
             return before, None
         fair_left = None if self.ahead is None else self._fair_figures(self.ahead[0])
@@ -208,22 +216,30 @@ class _Auditor:
 
     def _fair_figures(self, fair: Fair) -> Named:
         found = group_figures(fair.observed, fair.merit, fair.negative, fair.rows.sum(axis=-1))
-        return found | {"exposure": fair.exposure}
+        shown = fair.rows / np.maximum(fair.rows.sum(axis=-2, keepdims=True), 1e-300)
+        return found | {"exposure": fair.exposure, "position_share": shown}
 
-    def _with_intervals(self, values: Named, left: Named | None) -> Figures:
+    def _with_intervals(self, values: Named, left: Named | None, *, counted: bool = False) -> Figures:
         made = self.made
+        rows = {
+            "positive_rate": self.evidence.sum(axis=1),
+            "position_share": np.broadcast_to(self.evidence_by_position, self.rows.shape),
+        }
         found = {}
         for name, value in values.items():
             errors = np.full(value.shape, np.nan)
             if left is not None and made is not None:
                 errors = made.standard_error(left[name])
-            scale = (
-                share if name.startswith("auc") or name in {"positive_rate", "position_share"} else positive
-            )
             quantile = 2.0 if made is None else made.quantile
             figures = np.empty(value.shape, dtype=object)
             for place in np.ndindex(value.shape):
-                figures[place] = scale(float(value[place]), float(errors[place]), quantile)
+                ends = float(value[place]), float(errors[place]), quantile
+                if name.startswith("auc"):
+                    figures[place] = area_under_curve(*ends)
+                elif name in rows:
+                    figures[place] = share(*ends, float(rows[name][place]) if counted else np.inf)
+                else:
+                    figures[place] = positive(*ends)
             found[name] = figures
         return found
 
@@ -291,21 +307,20 @@ class _Auditor:
             for i, j in combinations(range(len(self.names)), 2)
         )
 
-    def _positions(self, before: Figures) -> tuple[PositionShares, ...]:
+    def _positions(self, before: Figures, after: Figures | None) -> tuple[PositionShares, ...]:
         if not self.positioned:
             return ()
         shown = self.rows.sum(axis=0)
-        fair = None
-        if self.fair is not None:
-            fair = self.fair.rows / np.maximum(self.fair.rows.sum(axis=0), 1e-300)
+
+        def by_group(figures: Figures, position: int) -> dict[str, Figure]:
+            return dict(zip(self.names, figures["position_share"][:, position], strict=True))
+
         return tuple(
             PositionShares(
                 int(position),
                 float(shown[position]),
-                dict(zip(self.names, before["position_share"][:, position], strict=True)),
-                None
-                if fair is None
-                else {name: float(row[position]) for name, row in zip(self.names, fair, strict=True)},
+                by_group(before, int(position)),
+                None if after is None else by_group(after, int(position)),
             )
             for position in np.flatnonzero(shown)
         )

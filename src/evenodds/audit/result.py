@@ -116,7 +116,7 @@ class PositionShares:
     position: int
     rows: float
     before: dict[str, Figure]
-    after: dict[str, float] | None = None
+    after: dict[str, Figure] | None = None
 
 
 @dataclass(frozen=True)
@@ -243,9 +243,7 @@ class Audit:
                     "position": one.position,
                     "rows": one.rows,
                     "before": _plain(one.before),
-                    "after": None
-                    if one.after is None
-                    else {name: float(f"{value:.6g}") for name, value in one.after.items()},
+                    "after": _plain(one.after),
                 }
                 for one in self.positions
             ],

@@ -40,7 +40,7 @@ def audit_command(
     Unfairness is the largest Kolmogorov-Smirnov distance between two groups' scores given the label:
     0 when the label alone tells all, 1 when the groups do not overlap. "merit" undoes position bias.
     Intervals are of 95 % and respect queries, where the log names them. --fail-above looks at positives,
-    with --model at the labels that the model makes fair.
+    with --model at the labels that the model makes fair; then column names default to the model's.
 
     \b
       evenodds audit log.parquet --model model.json
@@ -53,7 +53,8 @@ def audit_command(
         raise click.UsageError(f"--fail-above {fail_above}: expected a distance in 0..1")
     fitted = load(model) if model else None
     method = None if position_bias is None else parse_bias(position_bias)
-    result = audit(count(logs, Counting.take(options)), fitted, position_bias_method=method)
+    like = None if fitted is None else fitted.fitted_on_["roles"]
+    result = audit(count(logs, Counting.take(options), like), fitted, position_bias_method=method)
     print_result(result, as_json=as_json)
     if fail_above is None:
         return 0

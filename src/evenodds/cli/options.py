@@ -222,8 +222,11 @@ def open_log(paths: Sequence[str], columns: dict[str, Any]) -> Log:
     return Log(list(paths), **columns)
 
 
-def count(paths: Sequence[str], how: Counting) -> Tally:
-    """Load tallies, count logs on the first tally's cells, and add everything up."""
+def count(paths: Sequence[str], how: Counting, like: dict[str, Any] | None = None) -> Tally:
+    """Load tallies, count logs on the first tally's cells, and add everything up.
+
+    `like` are the columns that a model was fitted on, for where the command names no others.
+    """
     from evenodds.tally import tally
     from evenodds.tally_file import is_tally
 
@@ -233,7 +236,10 @@ def count(paths: Sequence[str], how: Counting) -> Tally:
         _refuse_counting_options(click.get_current_context())
     if logs:
         grid = Tally.load(how.grid_from) if how.grid_from else (tallies[0] if tallies else None)
-        log = open_log(logs, how.columns)
+        if like is None:
+            log = open_log(logs, how.columns)
+        else:
+            log = open_like(click.get_current_context(), like, logs, how.columns, scored_only=False)
         with progress("counting", log.rows) as tick:
             tallies.append(tally(log, cells=how.cells, depth=how.depth, grid=grid, progress=tick))
     return cast("Tally", sum(tallies))

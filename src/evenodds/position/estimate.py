@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from evenodds.engines.arrow import COARSE_CELLS
 from evenodds.errors import HomogeneityWarning, SettingsError, nearest
 from evenodds.position import adjacent, joint, randomized, swaps
 from evenodds.position.homogeneity import homogeneity
@@ -100,7 +101,9 @@ def position_bias(
 
 
 def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> PositionBias:
-    wanted = cells or min(max(JOINT_STRATA // len(tally.groups), 200), _filled_cells(tally, blocks))
+    # Without smoothing, in the cells that folds are counted in: the errors are then those of this estimate.
+    finest = max(JOINT_STRATA // len(tally.groups), COARSE_CELLS) if smooth else COARSE_CELLS
+    wanted = cells or min(finest, _filled_cells(tally, blocks))
     wanted = min(tally.grid.cells, wanted)
     strata = strata_of(tally, blocks, wanted)
     weights = joint.estimate(*strata)
