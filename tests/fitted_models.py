@@ -176,6 +176,8 @@ class Items:
         for column in columns:  # an unseen one now and then, where there would be none at all
             for place in np.flatnonzero(self.codes == known)[::2]:
                 column[place] = "never seen"
+        for place in np.flatnonzero(self.codes == known)[1::4] if len(columns) > 1 else ():
+            columns[0][place] = model.groups_[0][0]  # known in one column, missing in the other
         self.columns = columns
         self.groups = columns if len(columns) > 1 else columns[0]
         self.keys = [

@@ -124,8 +124,15 @@ class Flat:
 
 def flat(model: Reranker) -> Flat:
     """Return a model's numbers; a model of a kind that exports do not know is refused in one line."""
-    body = parse_model(model.to_text(), "the model")
+    from evenodds.scoring.odds import OddsScorer  # and SciPy with it
+
     scorer = model.scorer_
+    if not isinstance(scorer, OpportunityScorer | OddsScorer):
+        raise SettingsError(
+            f"models of the criterion {model.criterion!r} cannot be exported",
+            hint="exports know opportunity and odds",
+        )
+    body = parse_model(model.to_text(), "the model")
     common: dict[str, Any] = {
         "groups": model.groups_,
         "group_columns": model.group_columns_,
@@ -138,18 +145,11 @@ def flat(model: Reranker) -> Flat:
         "settings": body["settings"],
         "roles": body["fitted_on"]["roles"],
     }
-    if isinstance(scorer, OpportunityScorer):
-        unit = scorer.scale == "unit"
-        height = 1.0 if unit else scorer.back.steps
-        return Flat(**common, back=None if unit else scorer.back.values, curves=_curves(scorer.maps, height))
-    from evenodds.scoring.odds import OddsScorer  # and SciPy with it
-
     if isinstance(scorer, OddsScorer):
         return _odds(scorer, len(model.groups_), common)
-    raise SettingsError(
-        f"models of the criterion {model.criterion!r} cannot be exported",
-        hint="exports know opportunity and odds",
-    )
+    unit = scorer.scale == "unit"
+    height = 1.0 if unit else scorer.back.steps
+    return Flat(**common, back=None if unit else scorer.back.values, curves=_curves(scorer.maps, height))
 
 
 def _odds(scorer: OddsScorer, groups: int, common: dict[str, Any]) -> Flat:
