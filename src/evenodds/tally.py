@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeGuard, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from evenodds.errors import GridMismatchError, SettingsError, TallyError
 from evenodds.grid import MAX_CELLS, Grid
 from evenodds.groups import Group, group_name
 from evenodds.log import Log, Roles
+
+if TYPE_CHECKING:
+    from evenodds.privacy import Suppressed
 
 Floats = npt.NDArray[np.float64]
 DEPTH = 100
@@ -66,6 +69,11 @@ class Tally:
     def weighted(self) -> bool:
         """Whether the counts are sums of weights, or have been decayed."""
         return bool(self.counts.dtype == np.float64)
+
+    @property
+    def suppressed(self) -> bool:
+        """Whether small counts were merged or dropped, in all or a part of it; see :meth:`suppress`."""
+        return any(source.startswith("<suppressed") for source in self.sources)
 
     @property
     def edges(self) -> Floats:
@@ -166,6 +174,33 @@ class Tally:
             folds=None if self.folds is None else self.folds * factor,
             swaps=None if self.swaps is None else self.swaps * factor,
         )
+
+    def suppress(self, k: int, *, cells: int | None = None, depth: int | None = None) -> Suppressed:
+        """Make a k-anonymous tally of this one, to give away; return it with what it cost.
+
+        Every count in it, by group, label, position and score cell, is 0 or stands for at least `k` rows.
+        Neighbouring score cells are merged first, and deep positions pooled; what is then still too small
+        is joined to a neighbouring cell; what is too small as a whole is dropped. Groups with fewer than
+        `k` rows or positives go under the name "other". Folds of queries are left out. See
+        docs/guides/privacy.md for what this does and does not hide.
+
+        Parameters
+        ----------
+        k
+            The least number of rows that a count stands for.
+        cells, depth
+            How many score cells, and which positions, to keep apart at the most; None chooses.
+
+        Examples
+        --------
+        >>> from evenodds.simulate import simulate
+        >>> kept = tally(simulate(queries=1000)).suppress(10)
+        >>> kept.tally.counts[kept.tally.counts > 0].min() >= 10
+        True
+        """
+        from evenodds.privacy import suppress
+
+        return suppress(self, k, cells=cells, depth=depth)
 
     def effective(self) -> Floats:
         """Return the rows' worth of evidence by group and label: (sum of weights)^2 / sum of squares."""

@@ -27,6 +27,7 @@ from evenodds.groups import group_name
 from evenodds.merit import merit_mass, position_weights, unclipped_mass
 from evenodds.position import read_bias
 from evenodds.position.estimate import Method
+from evenodds.position.strata import folds_note
 from evenodds.reranker import Reranker
 from evenodds.tally import Tally, as_tally, check_comparable, worth
 
@@ -331,8 +332,8 @@ class _Auditor:
             said.append(
                 f"fewer than {MIN_FOLDS} folds of queries hold rows: no figure has an interval or a p-value"
             )
-        elif self.tally.folds is None and not any("no query column" in note for note in self.bias.notes):
-            said.append("no query column: standard errors take impressions as independent")
+        elif (note := folds_note(self.tally)) is not None and note not in self.bias.notes:
+            said.append(note)
         if self.tally.folds is None and self.made is not None:
             said.append("every interval and p-value here is too narrow if the rows of a query hang together")
         few = [f"{name}: {why}" for name, why in zip(self.names, self.small, strict=True) if why]

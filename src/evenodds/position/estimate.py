@@ -15,7 +15,7 @@ from evenodds.errors import HomogeneityWarning, SettingsError, nearest
 from evenodds.position import adjacent, joint, randomized, swaps
 from evenodds.position.homogeneity import homogeneity
 from evenodds.position.result import Goodness, PositionBias
-from evenodds.position.strata import Blocks, blocks_of, folds_of, strata_of
+from evenodds.position.strata import Blocks, blocks_of, folds_note, folds_of, strata_of
 from evenodds.tally import Tally, as_tally
 
 Floats = npt.NDArray[np.float64]
@@ -114,7 +114,8 @@ def _joint(tally: Tally, blocks: Blocks, cells: int | None, smooth: bool) -> Pos
     folds = folds_of(tally, blocks, wanted)
     coarse = joint.estimate(folds[0].sum(axis=0), folds[1].sum(axis=0), start=weights, penalty=penalty)
     left = _left_out(folds, lambda y, n: joint.estimate(y, n, coarse, penalty, steps=1))
-    test = _homogeneity(tally, blocks, coarse)
+    # In a suppressed tally positives were joined to neighbouring cells: the test would see that.
+    test = None if tally.suppressed else _homogeneity(tally, blocks, coarse)
     notes = blocks.notes + _independence(tally)
     if test is not None and test.fails:
         said = (
@@ -244,9 +245,8 @@ def _given(method: object, tally: Tally) -> PositionBias:
 
 
 def _independence(tally: Tally) -> tuple[str, ...]:
-    if tally.folds is not None:
-        return ()
-    return ("no query column: standard errors take impressions as independent",)
+    note = folds_note(tally)
+    return () if note is None else (note,)
 
 
 def _left_out(folds: tuple[Floats, Floats], estimate: Callable[[Floats, Floats], Floats]) -> Floats:

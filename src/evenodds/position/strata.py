@@ -114,6 +114,14 @@ def folds_of(tally: Tally, blocks: Blocks, cells: int) -> tuple[Floats, Floats]:
     return positives.reshape(shape), impressions.reshape(shape)
 
 
+def folds_note(tally: Tally) -> str | None:
+    """Say what standard errors rest on where there are no folds of queries."""
+    if tally.folds is not None:
+        return None
+    why = "a suppressed tally tells no queries apart" if tally.suppressed else "no query column"
+    return f"{why}: standard errors take impressions as independent"
+
+
 def counts_by_fold(tally: Tally) -> Floats:
     """Return ``counts[group, label, position, fold, coarse cell]`` in folds of queries.
 
