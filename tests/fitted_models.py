@@ -131,6 +131,7 @@ ODDS = {
     "error": (plain, {"bins": 10, "unknown": "error"}),
     "one bin": (plain, {"bins": 1}),
     "epsilon": (plain, {"bins": 20, "epsilon": 0.2}),
+    "one label free": (plain, {"bins": 10, "epsilon": (float("inf"), 0.0)}),
     "equal width": (plain, {"bins": 20, "binning": "equal"}),
     "ties": (ties, {"bins": 15}),
     "ties, kept order": (ties, {"bins": 15, "keep_order": True}),

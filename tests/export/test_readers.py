@@ -42,6 +42,16 @@ def test_model_files_follow_the_schema(name):
     jsonschema.Draft202012Validator(model_schema()).validate(strict)
 
 
+def test_infinity_is_a_word_in_the_file(tmp_path):
+    """A label without a limit is written as a word, since JSON has no infinity, and read back as what it was."""
+    model = fitted("odds, one label free")
+    model.save(tmp_path / "m.json")
+    assert file_of(model)["settings"]["epsilon"] == ["infinity", 0.0]
+    again = eo.load(tmp_path / "m.json")
+    assert list(again.epsilon) == [float("inf"), 0.0]
+    assert again.to_text() == model.to_text()
+
+
 def test_the_schema_is_one():
     """It is a schema of its draft, and the golden model file follows it too."""
     jsonschema.Draft202012Validator.check_schema(model_schema())

@@ -22,8 +22,10 @@ from evenodds.keys import coefficients, key_words, uniforms
 from evenodds.reranker import Reranker
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _END = 2**62
+_LARGEST = 1 << 20  # so many numbers a table of ends side by side may have
 _WINDOW = 8  # so many ends are compared at once; more are halved first
 
 
@@ -82,13 +84,15 @@ def _checked(graph: Graph, known: Flat) -> tuple[str, str, str, str, str]:
     """Return scores, codes and draws that no look-up can stumble over, which items are sound, and known."""
     valid = graph("Equal", graph("Sub", "scores", "scores"), 0.0)  # NaN and infinity are not 0 apart
     scores = graph("Where", valid, "scores", 0.0)
-    last = len(known.groups)
-    is_known = graph(
-        "And",
-        graph("GreaterOrEqual", "groups", graph.whole(0)),
-        graph("Less", "groups", graph.whole(last)),
-    )
-    codes = graph("Where", is_known, "groups", graph.whole(last))
+    last = graph.whole(len(known.groups))
+    is_known = ""
+    if known.curves is not None and known.unknown == "pooled":
+        # Tables are looked up from their end on where a place is negative: -1 is the last row, the pooled one.
+        codes = graph("Clip", "groups", graph.whole(-1), last)
+    else:
+        above = graph("GreaterOrEqual", "groups", graph.whole(0))
+        is_known = graph("And", above, graph("Less", "groups", last))
+        codes = graph("Where", is_known, "groups", last)
     if known.unknown == "error":
         valid = graph("And", valid, is_known)
     draws = ""
@@ -103,29 +107,51 @@ def _counted(graph: Graph, base: str, ends: str, most: int, values: str) -> str:
     """Return `base` plus how many of the `most` sorted ends from there on are not above the value."""
     if most == 0:
         return base
-    padded = graph("Concat", ends, np.full(1 << most.bit_length(), np.inf), axis=0)
+    padded = _padded(graph, ends, most)
     while most > _WINDOW:
         half = 1 << (most.bit_length() - 1)
         shifted = graph("Slice", padded, graph.whole([half - 1]), graph.whole([_END]))
         above = graph("LessOrEqual", graph.gather(shifted, base), values)
         base = graph("Where", above, graph("Add", base, graph.whole(half)), base)
         most = half - 1
+    places = graph("Add", graph("Unsqueeze", base, graph.whole([1])), graph.whole(np.arange(most)))
+    return graph("Add", base, _reached(graph, graph.gather(padded, places), values))
+
+
+def _padded(graph: Graph, ends: str, most: int) -> str:
+    """Put ends behind the last that no value reaches."""
+    return graph("Concat", ends, np.full(1 << most.bit_length(), np.inf), axis=0)
+
+
+def _reached(graph: Graph, beside: str, values: str) -> str:
+    """Count the ends in each row that are not above the value."""
     column = graph.whole([1])
-    places = graph("Add", graph("Unsqueeze", base, column), graph.whole(np.arange(most)))
-    reached = graph("LessOrEqual", graph.gather(padded, places), graph("Unsqueeze", values, column))
-    return graph("Add", base, graph("ReduceSum", graph.cast(reached, np.int64), column, keepdims=0))
+    reached = graph("LessOrEqual", beside, graph("Unsqueeze", values, column))
+    return graph("ReduceSum", graph.cast(reached, np.int64), column, keepdims=0)
 
 
-def _located(graph: Graph, ends: Floats, values: str, name: str | None = None) -> str:
+def _located(graph: Graph, ends: Floats, values: str) -> str:
     """Return how many of the sorted ends are not above each value."""
     if not ends.size:
         return graph.cast(graph("Sub", values, values), np.int64)
     buckets = Buckets.over(ends)
     inside = graph("Clip", values, buckets.low, buckets.high)
     bucket = graph.floor_to_whole(graph("Mul", graph("Sub", inside, buckets.low), buckets.scale))
-    small = np.uint16 if ends.size < 1 << 16 else np.int64
-    first = graph.gather(graph.cast(graph.constant(buckets.first, small), np.int64), bucket)
-    return _counted(graph, first, name or graph.constant(ends), buckets.most, values)
+    return _found(graph, bucket, buckets.first, graph.constant(ends), buckets.most, values)
+
+
+def _found(graph: Graph, row: str, first: Ints, ends: str, most: int, values: str) -> str:
+    """Return ``first[row]`` plus how many of the `most` sorted ends from there on are not above the value."""
+    small = np.uint16 if first.max() < 1 << 16 else np.int64
+    firsts = graph.cast(graph.constant(first, small), np.int64)
+    base = graph.gather(firsts, row)
+    if not 0 < most <= _WINDOW or first.size * most > _LARGEST:
+        return _counted(graph, base, ends, most, values)
+    # The ends of each row stand side by side, in a table that a runtime makes when it opens the file.
+    column = graph.whole([1])
+    places = graph("Add", graph("Unsqueeze", firsts, column), graph.whole(np.arange(most)))
+    beside = graph.gather(graph.gather(_padded(graph, ends, most), places), row)
+    return graph("Add", base, _reached(graph, beside, values))
 
 
 def _part(graph: Graph, table: str, start: int, stop: int, axis: int = 0) -> str:
@@ -144,7 +170,7 @@ def _curve(graph: Graph, curves: Curves, scores: str, codes: str, draws: str) ->
     edges, cdf = graph.constant(curves.edges), graph.constant(curves.cdf)
     lower = _part(graph, cdf, 0, -1, 1)
     step = graph("Sub", _part(graph, cdf, 1, last, 1), lower)
-    place = _located(graph, curves.edges, scores, edges)
+    place = _located(graph, curves.edges, scores)
     start = graph(
         "Concat", _part(graph, edges, 0, 1), _part(graph, edges, 0, -1), _part(graph, edges, -1, last), axis=0
     )
@@ -191,7 +217,7 @@ def _drawn(graph: Graph, known: Flat, scores: str, codes: str, draws: str) -> st
     place = graph("Add", draws, graph.cast(row, np.float64))
     marks = graph.constant(pieces.marks)
     most = int(np.diff(np.append(pieces.begins, pieces.marks.size)).max()) - 1
-    piece = _counted(graph, graph.gather(graph.whole(pieces.begins), row), _behind(graph, marks), most, place)
+    piece = _found(graph, row, pieces.begins, _behind(graph, marks), most, place)
     if known.kept is not None:
         return _in_order(graph, known, (scores, codes, own, row, place, piece))
     if known.back is None:

@@ -20,10 +20,11 @@ def to_json_schema(model: Reranker, folder: PathLike, *, overwrite: bool = False
 
     The folder is made if it is not there; files of these names in it stay unless `overwrite` is set.
     """
+    recipe = files("evenodds.export").joinpath("recipe.md").read_text(encoding="utf-8")
     made = {
         "model.schema.json": json.dumps(model_schema(), indent=2, ensure_ascii=False) + "\n",
         "vectors.json": json.dumps(golden_vectors(model), indent=1, ensure_ascii=False) + "\n",
-        "README.md": files("evenodds.export").joinpath("recipe.md").read_text(encoding="utf-8"),
+        "README.md": f"# From a model file of evenodds to a fair score\n\n{recipe}",
     }
     target = check_folder(folder, overwrite=overwrite)
     try:
