@@ -31,8 +31,12 @@ def check_output(path: PathLike, *, overwrite: bool) -> Path:
 
 
 @contextmanager
-def written_aside(path: PathLike, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside the target; rename it on success, remove it on failure."""
+def written_aside(path: PathLike, *, overwrite: bool = False, durable: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside the target; rename it on success, remove it on failure.
+
+    `durable` asks the disk to hold the content before the name, and the name before returning: after a
+    power cut there is the old file or the new one.
+    """
     target = check_output(path, overwrite=overwrite)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -46,9 +50,21 @@ def written_aside(path: PathLike, *, overwrite: bool = False) -> Iterator[Path]:
         umask = os.umask(0)
         os.umask(umask)
         aside.chmod(0o666 & ~umask)
+        if durable:
+            _synced(aside)
         aside.replace(target)
+        if durable:
+            _synced(target.parent)
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         with suppress(FileNotFoundError):
             aside.unlink()
+
+
+def _synced(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -351,6 +351,8 @@ def is_counted(data: object) -> TypeGuard[Tally | list[Tally]]:
 
 def check_comparable(counted: Tally) -> None:
     """Refuse a tally that no two groups can be compared on."""
+    if not counted.groups:
+        raise TallyError("the tally is empty: no rows were counted yet")
     if len(counted.groups) < 2:
         raise TallyError(
             f"only one group ({group_name(counted.groups[0])}) in column {'/'.join(counted.roles.group)}: "

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -29,10 +29,17 @@ _COLUMNS = ["array", "place", "count"]
 _ARRAYS = ("counts", "squares", "folds", "swaps")
 
 
-def write(tally: Tally, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write the file aside, then rename it."""
-    table = _laid_out(tally)
-    with written_aside(path, overwrite=overwrite) as aside:
+def write(
+    tally: Tally,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    extra: dict[str, Any] | None = None,
+    durable: bool = False,
+) -> None:
+    """Write the file aside, then rename it; `extra` are facts that stand and fall with the counts."""
+    table = _laid_out(tally, extra)
+    with written_aside(path, overwrite=overwrite, durable=durable) as aside:
         _write(table, aside)
 
 
@@ -49,7 +56,7 @@ def from_bytes(content: bytes, name: str) -> Tally:
     """Read what `to_bytes` returned; `name` is for messages."""
     import pyarrow as pa
 
-    return _read(pa.BufferReader(content), name)
+    return _read(pa.BufferReader(content), name)[0]
 
 
 def _write(table: pa.Table, where: object) -> None:
@@ -65,7 +72,7 @@ def _write(table: pa.Table, where: object) -> None:
     )
 
 
-def _laid_out(tally: Tally) -> pa.Table:
+def _laid_out(tally: Tally, extra: dict[str, Any] | None = None) -> pa.Table:
     """Lay the counts that are not zero out as rows, with everything else as metadata."""
     import pyarrow as pa
 
@@ -101,16 +108,23 @@ def _laid_out(tally: Tally) -> pa.Table:
         "arrays": {name: shapes.get(name) for name in _ARRAYS},
         "grid": {"boundaries": tally.grid.boundaries.tolist(), "atoms": tally.grid.atoms.tolist()},
     }
+    if extra is not None:
+        head["extra"] = extra
     head["checksum"] = _checksum(head, table)
     return table.replace_schema_metadata({_KEY: json.dumps(head).encode()})
 
 
 def read(path: str | os.PathLike[str]) -> Tally:
     """Read the file, check it, and lay the counts out again."""
+    return _read(os.fspath(path), os.fspath(path))[0]
+
+
+def read_with_extra(path: str | os.PathLike[str]) -> tuple[Tally, dict[str, Any] | None]:
+    """Read the file and what was written with the counts."""
     return _read(os.fspath(path), os.fspath(path))
 
 
-def _read(source: object, name: str) -> Tally:
+def _read(source: object, name: str) -> tuple[Tally, dict[str, Any] | None]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -154,7 +168,7 @@ def _read(source: object, name: str) -> Tally:
     roles = head["roles"]
     roles["group"] = tuple(roles["group"])
     grid = head["grid"]
-    return Tally(
+    counted = Tally(
         grid=Grid(np.array(grid["boundaries"], np.float64), np.array(grid["atoms"], np.int64)),
         groups=tuple(map(tuple, head["groups"])),
         roles=Roles(**roles),
@@ -167,6 +181,7 @@ def _read(source: object, name: str) -> Tally:
         rows=head["rows"],
         sources=tuple(head["sources"]),
     )
+    return counted, head.get("extra")
 
 
 def is_tally(path: str | os.PathLike[str]) -> bool:
