@@ -25,6 +25,8 @@ COMMANDS = {
     "apply": "evenodds.cli.apply",
     "forecast": "evenodds.cli.forecast",
     "drift": "evenodds.cli.drift",
+    "stream": "evenodds.cli.stream",
+    "versions": "evenodds.cli.versions",
     "experiment": "evenodds.cli.experiment",
     "export": "evenodds.cli.export",
     "feedback": "evenodds.cli.feedback",
