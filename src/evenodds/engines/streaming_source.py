@@ -166,7 +166,8 @@ def _columns(spark: Any, stream: Stream, kind: str, remembered: Path) -> Any:
         return StructType.fromJson(json.loads(remembered.read_text("utf-8")))
     else:
         suffixes = _FORMATS[kind]
-        files = [str(file.absolute()) for file in stream.files() if file.name.lower().endswith(suffixes)][:_LEARNED_FROM]
+        there = [file for file in stream.files() if file.name.lower().endswith(suffixes)]
+        files = [str(file.absolute()) for file in there[:_LEARNED_FROM]]
         if not files:
             raise LogError(
                 [f"no {kind} file in {stream.where} yet to learn the columns from"],
