@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds \
-  bench-feedback bench-exports figures readme example wheel lock format clean
+  bench-feedback bench-serve soak soak-short bench-exports figures readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,7 +44,7 @@ test-spark: .venv/spark  ## the tests on Apache Spark (make system installs Java
 system:  ## install what Debian has and the other tests need: Chromium, Node.js, Java
 	@.ci/system
 
-check: lint types contracts docs test-browser test-spark test  ## all that CI runs: lint, types, contracts, site, tests
+check: lint types contracts docs soak-short test-browser test-spark test  ## all that CI runs, the tests last
 
 lint: .venv/dev  ## ruff: rules and format
 	@$(BIN)/ruff check
@@ -72,6 +72,17 @@ bench-odds: .venv/dev  ## equalized odds: solvers against the whole linear progr
 
 bench-feedback: .venv/dev  ## a server killed 20 times in 1,000,000 events of feedback: each counted once
 	@$(BIN)/python bench/feedback.py
+
+bench-serve: .venv/dev  ## the server: requests a second against its own hello, p99 against p50
+	@$(BIN)/python bench/serve.py
+
+soak: .venv/dev  ## the server under load: 20 models swapped in 60 s, two hours' requests in minutes
+	@$(BIN)/python bench/reload.py
+	@$(BIN)/python bench/soak.py
+
+soak-short: .venv/dev  ## the same in half a minute
+	@$(BIN)/python bench/reload.py --seconds 10 --reloads 8
+	@$(BIN)/python bench/soak.py --requests 16000
 
 bench-exports: .venv/spark  ## exports in onnxruntime, DuckDB and Spark, against transform
 	@$(BIN)/python bench/exports.py --spark

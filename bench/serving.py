@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,18 @@ class Server:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             content: bytes = answer.read()
         return content
+
+    def post(self, path: str, body: bytes, token: str) -> int:
+        """Post with a token; return the status."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data=body, headers={"authorization": f"Bearer {token}"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310  (a fixed address)
+                status: int = answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+        return status
 
 
 def _children(pid: int) -> list[int]:
@@ -91,6 +104,8 @@ def server(model: Path, *options: str) -> Iterator[Server]:
                 process.wait(40)
             except subprocess.TimeoutExpired:
                 process.kill()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _wait(running: Server) -> None:

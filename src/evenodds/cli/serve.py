@@ -88,7 +88,7 @@ def serve_command(
       evenodds fit feedback.db -o model.json --force
     """
     try:
-        from evenodds.serve.run import bind, serve
+        from evenodds.serve.run import bind, prepare, serve
         from evenodds.serve.settings import ServeSettings
     except ModuleNotFoundError as error:
         raise MissingExtraError(
@@ -102,6 +102,7 @@ def serve_command(
                 "--feedback without a token: nobody could send any",
                 hint="--token-file FILE, or $EVENODDS_TOKEN",
             )
+        prepare(settings)
         taken = stack.enter_context(bind(host, port))
         address, bound = taken.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from evenodds.errors import OutputError
 from evenodds.serve.arrow import ArrowLists, answer as arrow_answer
 from evenodds.serve.bodies import (
     ARROW,
@@ -90,7 +91,7 @@ class Application:
         self._rest = Starlette(
             routes=routes,
             lifespan=self._lifespan,
-            exception_handlers={Problem: _problem, HTTPException: _http_problem},
+            exception_handlers={Problem: _problem, HTTPException: _http_problem, Exception: _failed},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -278,6 +279,12 @@ def _response(problem: Problem) -> Response:
 async def _problem(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)  # noqa: S101  (Starlette hands over what it was told to)
     return _response(error)
+
+
+async def _failed(_request: Request, error: Exception) -> Response:
+    if isinstance(error, OutputError):  # the disk is full, or the state's folder has gone
+        return _response(Problem(503, error.message, hint=error.hint))
+    return _response(Problem(500, "the server failed; it has been logged"))
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

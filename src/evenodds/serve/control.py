@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from evenodds.errors import EvenoddsError
+from evenodds.errors import EvenoddsError, OutputError
 from evenodds.serve.bodies import read
 from evenodds.serve.intake import guarded, read_body
 from evenodds.serve.openapi import document, page
@@ -77,6 +77,8 @@ def control_routes(app: Application) -> list[Route]:
         try:
             state = await asyncio.to_thread(store.publish, raw, expected and expected.strip('" '))
         except EvenoddsError as error:
+            if isinstance(error, OutputError):  # no fault of the model's
+                raise
             app.metrics.event("model refused")
             app.log.event("model refused", source="post", reason=str(error), kept=holder.live.loaded.version)
             raise Problem(

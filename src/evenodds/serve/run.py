@@ -60,14 +60,18 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def serve(settings: ServeSettings, taken: socket.socket) -> None:
-    """Serve until a signal says stop; requests in flight are answered first."""
+def prepare(settings: ServeSettings) -> None:
+    """Say what keeps the server from serving, before any worker starts."""
     parts = extensions_of(settings)
     store = Store(settings, [part.check for part in parts])
     store.prepare()
-    state = store.open()  # a model that cannot be served is said before any worker starts
+    state = store.open()
     for part in parts:  # a model that was served before is not checked again when it is opened
         part.check(store.load(state.current))
+
+
+def serve(settings: ServeSettings, taken: socket.socket) -> None:
+    """Serve until a signal says stop; requests in flight are answered first."""
     # Not in the settings: a worker's environment is its own, its arguments are for all to see.
     os.environ[_SETTINGS] = msgspec.json.encode(msgspec.structs.replace(settings, token=None)).decode()
     if settings.token is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from evenodds.errors import DamagedFileError, EvenoddsError
+from evenodds.errors import DamagedFileError, EvenoddsError, OutputError
 from evenodds.files import written_aside
 from evenodds.serve.loaded import Loaded
 from evenodds.serve.problem import Problem
@@ -60,8 +60,14 @@ class Store:
 
     def prepare(self) -> None:
         """Make the folders."""
-        self._models.mkdir(parents=True, exist_ok=True)
-        (self.folder / "workers").mkdir(exist_ok=True)
+        try:
+            self._models.mkdir(parents=True, exist_ok=True)
+            (self.folder / "workers").mkdir(exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"cannot use the state folder {self.folder}: {error.strerror or error}",
+                hint="--state takes a folder that may be written to",
+            ) from None
 
     def open(self) -> State:
         """Take the model file in, unless it is the one that was seen last."""
