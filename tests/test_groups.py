@@ -63,12 +63,25 @@ def test_what_prints_alike_is_the_same_group(index, value):
 
 
 @pytest.mark.parametrize("times", [1, 1_500], ids=["few", "many"])
-def test_booleans_are_not_the_numbers_one_and_zero(times):
-    """True is the group "true" and 1 is not, in any order of calls: what was asked before leaves no trace."""
+@pytest.mark.parametrize("names", [("false", "true"), ("0", "1")], ids=["words", "numbers"])
+def test_a_boolean_column_may_come_as_zeros_and_ones(names, times):
+    """Where all of a column's groups are truth values, True, 1, 1.0 and "1" are one group, alone and crossed."""
+    index = GroupIndex([(name,) for name in names], ["member"])
+    crossed = GroupIndex([("f", name) for name in names], ["sex", "member"])
+    for values in ([1, 0], [True, False], [1.0, 0.0], ["1", "0"], ["true", "false"]):
+        column, sexes = values * times, ["f"] * 2 * times
+        for given_as in (column, np.array(column)):
+            assert index.codes(given_as, len(column)).tolist() == [1, 0] * times
+            assert crossed.codes((sexes, given_as), len(column)).tolist() == [1, 0] * times
+
+
+@pytest.mark.parametrize("times", [1, 1_500], ids=["few", "many"])
+def test_booleans_are_not_the_numbers_one_and_zero_among_other_names(times):
+    """With a third group, True is "true" and 1 is not, in any order of calls: what was asked before leaves no trace."""
     for calls in ([[1, 0], [True, False]], [[True, False], [1, 0]], [[1.0, 0.0], [True, False]]):
-        index = GroupIndex([("false",), ("true",)], ["group"])
+        index = GroupIndex([("false",), ("true",), ("unsaid",)], ["group"])
         for values in [call * times for call in calls]:
-            expected = [1, 0] if values[0] is True else [2, 2]
+            expected = [1, 0] if values[0] is True else [3, 3]
             assert index.codes(values, len(values)).tolist() == expected * times
             assert index.codes(np.array(values), len(values)).tolist() == expected * times
 

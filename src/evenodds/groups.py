@@ -32,8 +32,10 @@ def group_name(group: Group) -> str:
 class GroupIndex:
     """Looks up groups; a null or unseen group gets the last code, one past the known ones.
 
-    Names, whole numbers and booleans are the same group when they print alike: 1 and "1".
-    Several group columns come as a tuple of columns, in the order of the log's roles.
+    Names, whole numbers and booleans are the same group when they print alike: 1 and "1". Where a column
+    of the log was boolean, 1 and 0 mean true and false, and the other way round: such columns change
+    their type from one store to the next. Several group columns come as a tuple of columns, in the order
+    of the log's roles.
     """
 
     def __init__(self, groups: Sequence[Group], columns: Sequence[str], stride: int = 1) -> None:
@@ -43,6 +45,9 @@ class GroupIndex:
         self._stride = stride
         self._crossed = {group: place * stride for place, group in enumerate(groups)}
         single = {group[0]: place * stride for group, place in zip(groups, range(len(groups)), strict=True)}
+        self._alike = [_alike({group[place] for group in groups}) for place in range(len(self.columns))]
+        if len(self.columns) == 1:
+            single |= {other: single[name] for other, name in self._alike[0].items() if name in single}
         self._codes = _Lookup(self.unknown, single if len(self.columns) == 1 else {})
         self._numbers = (
             {group[0]: place for place, group in enumerate(groups)}
@@ -61,9 +66,9 @@ class GroupIndex:
                 f"this model has groups by {' × '.join(self.columns)}; expected a tuple of {len(self.columns)} columns"
             )
         parts = []
-        for column in groups:
+        for column, alike in zip(groups, self._alike, strict=True):
             names: dict[str, int] = {}
-            seen = _Numbering(names)
+            seen = _Numbering(names, alike)
             parts.append((self._column(column, size, seen), names))
         packed = np.zeros(size, dtype=np.intp)
         for codes, names in parts:
@@ -134,12 +139,14 @@ class _Lookup(dict[Any, int]):
 class _Numbering(dict[Any, int]):
     """Numbers values in order of appearance, by their printed form; null is 0 and matches nothing."""
 
-    def __init__(self, names: dict[str, int]) -> None:
+    def __init__(self, names: dict[str, int], alike: dict[str, str]) -> None:
         super().__init__()
         self._names = names
+        self._alike = alike
 
     def __missing__(self, value: Any) -> int:
         printed = printed_group(value)
+        printed = self._alike.get(printed, printed)
         code = (
             0
             if printed == "" and not isinstance(value, str)
@@ -148,6 +155,17 @@ class _Numbering(dict[Any, int]):
         if value not in {0, 1}:  # which are False and True to a dict
             self[value] = code
         return code
+
+
+def _alike(names: set[str]) -> dict[str, str]:
+    """Return what else a column's names go by: a column of two truth values, by numbers or by words.
+
+    >>> _alike({"true", "false"}), _alike({"0", "1"}), _alike({"0", "1", "2"})
+    ({'1': 'true', '0': 'false'}, {'true': '1', 'false': '0'}, {})
+    """
+    if names <= {"true", "false"}:
+        return {"1": "true", "0": "false"}
+    return {"true": "1", "false": "0"} if names <= {"0", "1"} else {}
 
 
 def printed_group(value: object) -> str:
