@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom
 
 import evenodds as eo
-from evenodds.exposure import Exposure
+from evenodds.exposure import Exposure, companions
 from evenodds.position import PositionBias
 
 
@@ -62,3 +62,28 @@ def test_pooled_positions_stand_for_longer_lists():
     exposure = Exposure(tally, bias)
     assert exposure.at(np.array([1.0]))[0] == pytest.approx(0.4)
     assert exposure.at(np.array([0.0]))[0] == pytest.approx(1.0)
+
+
+def test_companions_are_found_from_where_items_stood():
+    """Viewers who are mostly shown one group: half as many of the others as there are, to within three points."""
+    rng = np.random.default_rng(5)
+    portion = rng.choice([0.1, 0.9], 3_000)[:, None]
+    group = (rng.random((3_000, 20)) < portion).astype(int)
+    score = rng.normal(0.8 * group, 1.0)
+    order = np.argsort(-score, axis=1)
+    log = pa.table(
+        {
+            "query": np.repeat(np.arange(3_000), 20),
+            "position": np.tile(np.arange(1, 21), 3_000),
+            "group": np.array(["a", "b"])[np.take_along_axis(group, order, 1).ravel()],
+            "score": np.take_along_axis(score, order, 1).ravel(),
+            "label": rng.integers(0, 2, 60_000),
+        }
+    )
+    found = companions(eo.tally(log, cells=500))
+    assert found == pytest.approx(np.array([[0.82, 0.18], [0.18, 0.82]]), abs=0.03)
+    shuffled = log.set_column(
+        1, "position", [rng.permuted(log["position"].to_numpy().reshape(-1, 20), axis=1).ravel()]
+    )
+    alone = companions(eo.tally(shuffled, cells=500))  # not ranked by the score: nothing can be told
+    assert alone[0] == pytest.approx(alone[1])

@@ -18,6 +18,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _POINTS = 2_001
+_CELLS = 200
+_PRIOR_ROWS = 10.0  # rows' worth of "lists are drawn at random from all rows"
+_FITS = 0.05  # of a list: the mean error past which a log was not ranked by its score
 
 
 class Exposure:
@@ -65,6 +68,52 @@ def list_lengths(tally: Tally) -> tuple[Ints, Floats]:
     lists = np.maximum(shown - np.append(shown[1:], 0.0), 0.0)
     items = lists * np.arange(1, lists.size + 1)
     return slots, items / items.sum()
+
+
+def companions(tally: Tally) -> Floats:
+    """Return ``share[g, h]`` of group h among the others in a list that holds an item of group g.
+
+    Where lists are drawn at random from all rows it is the share of h in the log. Where viewers differ in
+    whom they are shown, items stand among more of their own group, and compete with these. The positions
+    of a log that was ranked by its score tell how much: an item of g with the score s stands below the share
+    ``sum over h of share[g, h] P(score > s | h)`` of its list. Least squares over score cells, a group at a
+    time, then balanced: as many pairs of g and h as of h and g.
+    """
+    slots, items = list_lengths(tally)
+    starts = np.flatnonzero(np.diff(tally.grid.coarse(_CELLS), prepend=-1))
+    shown = np.add.reduceat(tally.counts, starts, axis=3).sum(
+        axis=1, dtype=np.float64
+    )  # group, position, cell
+    rows = shown.sum(axis=1)
+    total = rows.sum(axis=1)
+    share = total / total.sum()
+    alone = np.repeat(share[None], share.size, axis=0)
+    others = float(items @ np.arange(items.size))  # in the list of an item
+    if share.size < 2 or others <= 0 or not (total > 0).all():
+        return alone
+    rank = np.zeros(shown.shape[1])
+    rank[slots[::-1]] = np.arange(slots.size)[::-1]
+    seen = np.einsum("gpk,p->gk", shown, rank) / np.maximum(rows, 1e-300) / others
+    above = 1.0 - (np.cumsum(rows, axis=1) - rows / 2) / total[:, None]
+    found = np.empty_like(alone)
+    for group, (mass, place) in enumerate(zip(rows, seen, strict=True)):
+        weighted = above * mass
+        left = weighted @ above.T + _PRIOR_ROWS * np.eye(share.size)
+        right = weighted @ (place - share @ above)
+        inverse = np.linalg.inv(left)
+        change = inverse @ right
+        change -= inverse.sum(axis=1) * change.sum() / inverse.sum()  # shares still add up to one
+        found[group] = np.maximum(share + change, 0.0)
+        found[group] /= found[group].sum()
+        if np.sqrt(mass @ (place - found[group] @ above) ** 2 / mass.sum()) > _FITS:
+            return alone
+    pairs = share[:, None] * found
+    pairs = (pairs + pairs.T) / 2
+    for _ in range(50):
+        scale = np.sqrt(share / np.maximum(pairs.sum(axis=1), 1e-300))
+        pairs *= scale[:, None] * scale
+    balanced: Floats = pairs / pairs.sum(axis=1, keepdims=True)
+    return balanced
 
 
 def placement(tally: Tally, points: int) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.audit.replicates import Replicates
-from evenodds.exposure import Exposure, placement
+from evenodds.exposure import Exposure, companions, placement
 from evenodds.grid import Grid
 from evenodds.position import PositionBias
 from evenodds.reranker import Reranker
@@ -99,8 +99,9 @@ def look_ahead(
 class Ahead:
     """A model applied to counts, the whole ones and the left-out ones.
 
-    A fair score under a share a of all fair scores stands at position 1 + Binomial(J - 1, a) in a list
-    of J, and is looked at with the mean weight there (:class:`evenodds.exposure.Exposure`).
+    A fair score under a share a of its list's fair scores stands at position 1 + Binomial(J - 1, a) in a
+    list of J, and is looked at with the mean weight there (:class:`evenodds.exposure.Exposure`). Whom it
+    shares a list with goes by its group (:func:`evenodds.exposure.companions`).
     """
 
     def __init__(self, model: Reranker, tally: Tally, bias: PositionBias) -> None:
@@ -108,6 +109,7 @@ class Ahead:
         self.tally = tally
         self.exposure = Exposure(tally, bias)
         self.chance = placement(tally, _POINTS)
+        self.companions = companions(tally)
         self._points = np.linspace(0.0, 1.0, _POINTS)
         self._small, self._starts, self._coarse = _small(tally, model)
 
@@ -154,8 +156,7 @@ class Ahead:
         merit, negative, everyone = masses
         thresholds, shown = self.model.fair_cdf(tally, everyone)
         rows = everyone.sum(axis=-1)
-        share = rows / rows.sum(axis=-1, keepdims=True)
-        cdf = (share[..., None, :] @ shown)[..., 0, :]
+        cdf = self.companions @ shown  # by group: that of the others in its lists
         cdf = np.concatenate((np.zeros_like(cdf[..., :1]), cdf), axis=-1)
         low, high = np.clip(1.0 - cdf[..., 1:], 0.0, 1.0), np.clip(1.0 - cdf[..., :-1], 0.0, 1.0)
         looked = self.exposure.between(low, high)
@@ -163,7 +164,7 @@ class Ahead:
         left = np.minimum(place.astype(np.intp), _POINTS - 2)
         far = place - left
         if moved is not None:
-            away = moved @ self.chance
+            away = (moved @ self.chance)[..., None, :]
             at = np.take_along_axis(away, left, axis=-1)
             looked = looked + at + far * (np.take_along_axis(away, left + 1, axis=-1) - at)
         everyone_by_step = rows[..., None] * _steps(shown)
@@ -171,7 +172,7 @@ class Ahead:
         unclipped = self._mapped(tally, np.maximum(negative, 0.0))
         if (negative < 0).any():
             unclipped -= self._mapped(tally, np.maximum(-negative, 0.0))
-        seen = worthy[..., 1:, :] * looked[..., None, None, :]
+        seen = worthy[..., 1:, :] * looked[..., None, :]
         unseen = unclipped + (worthy[..., 1:, :] - seen).sum(axis=-2)
         return Fair(
             thresholds,
@@ -179,7 +180,7 @@ class Ahead:
             worthy,
             unclipped,
             self._positions(everyone_by_step, left, far),
-            (everyone_by_step @ looked[..., None])[..., 0] / np.maximum(rows, 1e-300),
+            (everyone_by_step * looked).sum(axis=-1) / np.maximum(rows, 1e-300),
         )
 
     def _mapped(self, tally: Tally, mass: Floats) -> Floats:
@@ -191,10 +192,10 @@ class Ahead:
         """Spread each step's impressions over positions, between the two nearest known shares above."""
         lists = by_step.shape[:-1]
         first = np.arange(int(np.prod(lists))).reshape(*lists, 1) * _POINTS
-        place = (left[..., None, :] + first).ravel()
+        place = (left + first).ravel()
         size = first.size * _POINTS
-        at = np.bincount(place, (by_step * (1 - far[..., None, :])).ravel(), size)
-        at += np.bincount(place + 1, (by_step * far[..., None, :]).ravel(), size)
+        at = np.bincount(place, (by_step * (1 - far)).ravel(), size)
+        at += np.bincount(place + 1, (by_step * far).ravel(), size)
         spread: Floats = at.reshape(*lists, _POINTS) @ self.chance.T
         return spread
 
