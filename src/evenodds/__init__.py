@@ -6,6 +6,7 @@ log -> tally -> {position bias, audit} -> reranker -> {apply, serve, export, rep
 from typing import TYPE_CHECKING
 
 from evenodds._version import __version__
+from evenodds.apply import apply
 from evenodds.audit import Audit, audit
 from evenodds.causal import CausalReading, causal
 from evenodds.drift import Drift, drift
@@ -85,6 +86,7 @@ __all__ = [
     "Tradeoff",
     "UnknownGroupError",
     "__version__",
+    "apply",
     "audit",
     "causal",
     "drift",

@@ -1,4 +1,4 @@
-"""``python -m evenodds`` is ``evenodds``."""
+"""`python -m evenodds`; also the file that `spark-submit` takes."""
 
 from evenodds.cli import main
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +19,16 @@ import numpy.typing as npt
 from evenodds.errors import LogError, SettingsError
 from evenodds.files import written_aside
 from evenodds.log import Log
-from evenodds.replay import Replay, check_keys, default_keys, fair_scores, query_hashes, scored_columns
+from evenodds.replay import (
+    Replay,
+    check_keys,
+    default_keys,
+    fair_scores,
+    first_place,
+    old_places,
+    query_hashes,
+    scored_columns,
+)
 from evenodds.reranker import Reranker
 from evenodds.sources import format_of
 
@@ -53,28 +62,97 @@ def apply_to_log(
     progress
         Called with numbers of rows, twice the log's rows in all.
     """
+    keys = _checked(log, keys)
+    if log.spark_frame is not None:
+        from evenodds.spark_replay import write_fair
+
+        return write_fair(model, log, path, keys=keys, overwrite=overwrite)
     kind = _written_format(os.fspath(path))
-    names = log.schema.names
-    problems = [f"the log has a column {name!r} already" for name in ADDED if name in names]
+    rows = 0
+    with (
+        written_aside(path, overwrite=overwrite) as aside,
+        _applied(model, log, keys, seed, progress) as batches,
+    ):
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal rows
+            for batch in batches:
+                rows += batch.num_rows
+                yield batch
+
+        _write(counted(), aside, kind)
+    return rows
+
+
+def apply(
+    model: Reranker, log: object, *, keys: Sequence[str] | None = None, seed: int = 0, **roles: object
+) -> Any:
+    """Return a log's rows with fair_score, and fair_position within query if it has queries.
+
+    A Spark DataFrame gives a Spark DataFrame, which is computed when it is used; any other log gives a
+    pyarrow table. An item's draw is the same in both. Rows of a query are ranked by fair score; equal ones
+    stay as they stood, by position if the log has one.
+
+    Parameters
+    ----------
+    model
+        A fitted reranker.
+    log
+        A :class:`Log`, or anything that `Log` takes, with its column roles; no label is needed.
+    keys, seed
+        What makes random draws repeat: columns, else query and item, else the row number under a seed.
+        On Spark rows have no number, so that a model that draws needs keys.
+
+    Examples
+    --------
+    >>> from evenodds import EqualOpportunity, simulate
+    >>> log = simulate(queries=1000)
+    >>> apply(EqualOpportunity().fit(log), log).column_names[-2:]
+    ['fair_score', 'fair_position']
+    """
+    import pyarrow as pa
+
+    known = log if isinstance(log, Log) and not roles else Log(log, **({"label": None} | roles))  # type: ignore[arg-type]
+    columns = _checked(known, keys)
+    if known.spark_frame is not None:
+        from evenodds.spark_replay import fair_frame
+
+        return fair_frame(model, known, columns)
+    with _applied(model, known, columns, seed) as batches:
+        return pa.Table.from_batches(batches)
+
+
+def _checked(log: Log, keys: Sequence[str] | None) -> list[str]:
+    """Return the key columns, or raise what is in the way."""
+    problems = [f"the log has a column {name!r} already" for name in ADDED if name in log.schema.names]
     problems += check_keys(log, keys or ())
     if problems:
         raise LogError(problems)
-    keys = list(keys) if keys else default_keys(log)
+    return list(keys) if keys else default_keys(log)
+
+
+@contextmanager
+def _applied(
+    model: Reranker,
+    log: Log,
+    keys: Sequence[str],
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Score and rank the log; give its rows with the new columns."""
+    roles = log.roles
     with (
-        written_aside(path, overwrite=overwrite) as aside,
         tempfile.TemporaryDirectory(prefix="evenodds-") as folder,
-        closing(Replay(Path(folder), ranked=log.roles.query is not None, expected=log.rows)) as scored,
+        closing(Replay(Path(folder), ranked=roles.query is not None, expected=log.rows)) as scored,
     ):
-        for batch in log.batches(scored_columns(log, keys)):
-            scored.add(fair_scores(model, log, batch, keys, seed, scored.rows), query_hashes(log, batch))
+        for batch in log.batches(scored_columns(roles, keys)):
+            fair = fair_scores(model, roles, batch, keys, seed, scored.rows)
+            scored.add(fair, query_hashes(roles, batch), old_places(roles, batch))
             if progress is not None:
                 progress(batch.num_rows)
         if scored.rows == 0:
             raise LogError(["the log is empty: no rows"])
-        first = 0 if int(model.position_bias_.positions[0]) == 0 and log.roles.position is not None else 1
-        fair, position = scored.finish(first)
-        _write(_extended(log, fair, position, progress), aside, kind)
-    return scored.rows
+        yield _extended(log, *scored.finish(first_place(model, roles)), progress)
 
 
 def write_log(log: Log, path: str | os.PathLike[str], *, overwrite: bool = False) -> int:

@@ -22,16 +22,14 @@ Choices, and why (`bench/forecast_coverage.py` shows the outcome):
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import numpy.typing as npt
 
-from evenodds.engines.arrow import COARSE_CELLS, Counter
+from evenodds.engines.arrow import COARSE_CELLS
+from evenodds.engines.partial import Plan
 from evenodds.errors import EvenoddsError, LogError, SettingsError, TallyError
 from evenodds.grid import Grid
 from evenodds.groups import group_name
@@ -39,7 +37,8 @@ from evenodds.log import Log
 from evenodds.outlook import Forecast, GroupForecast, figures, intervals, percent
 from evenodds.position import PositionBias, Reading, read_bias
 from evenodds.position.estimate import Method
-from evenodds.replay import Places, Replay, check_keys, default_keys, fair_scores, query_hashes
+from evenodds.recount import Lists, Passes, recounting
+from evenodds.replay import check_keys, default_keys
 from evenodds.reranker import Reranker
 from evenodds.tally import DEPTH, Tally, as_log, from_counted
 
@@ -112,7 +111,10 @@ def forecast(
     depth = max(DEPTH, int(stated.positions[-1]))
     sample = known.score_sample()
     grid = Grid.from_sample(sample if sample.size else np.zeros(1), COARSE_CELLS)
-    with _ranked(model, known, grid, depth, keys, seed, progress) as (replay, old):
+    plan = Plan(known.roles, grid, depth, known.first_position)
+    with _passes(model, known, plan, keys, seed, progress) as passes:
+        counted = passes.plan.roles
+        old = from_counted(passes.old, grid, counted, depth, known.names)
         if not old.counts[:, 1:].any():
             raise TallyError("no positive label in the log: nothing to forecast from")
         if position_bias is None:
@@ -121,10 +123,25 @@ def forecast(
             reading = read_bias(old, method=position_bias)
         _check_bias(reading.bias)
         first = _first(stated if stated.method != "none" else reading.bias, known, old)
-        _, position = replay.finish(first, slots=True)
-        _check_lists(replay, max_cut_off, first)
-        new = _recounted(known, old, position, progress)
-    return _result(model, reading, replay, old, new, confidence)
+        lists = passes.ranked(first)
+        _check_lists(lists, max_cut_off, first)
+        new = from_counted(passes.recounted(), grid, counted, depth, known.names)
+    return _result(model, reading, lists, old, new, confidence)
+
+
+def _passes(
+    model: Reranker,
+    log: Log,
+    plan: Plan,
+    keys: Sequence[str],
+    seed: int,
+    progress: Callable[[int], None] | None,
+) -> AbstractContextManager[Passes]:
+    if log.spark_frame is None:
+        return recounting(model, log, plan, keys, seed, progress)
+    from evenodds.spark_replay import recounting_on_spark
+
+    return recounting_on_spark(model, log, plan, keys)
 
 
 def _check_roles(log: Log, keys: Sequence[str]) -> None:
@@ -135,53 +152,6 @@ def _check_roles(log: Log, keys: Sequence[str]) -> None:
         problems.append("no position column: a forecast must know where the rows stood")
     if problems:
         raise LogError(problems, hint=f"columns: {', '.join(log.schema.names)}")
-
-
-@contextmanager
-def _ranked(
-    model: Reranker,
-    log: Log,
-    grid: Grid,
-    depth: int,
-    keys: Sequence[str],
-    seed: int,
-    progress: Callable[[int], None] | None,
-) -> Iterator[tuple[Replay, Tally]]:
-    """Count the log and score it, in one pass."""
-    counter = Counter(replace(log.roles, swap=None), grid, depth, log.first_position)
-    position = str(log.roles.position)
-    with tempfile.TemporaryDirectory(prefix="evenodds-") as folder:
-        replay = Replay(Path(folder), ranked=True, expected=log.rows)
-        try:
-            for batch in log.batches(list(dict.fromkeys([*counter.roles.counted(), *keys]))):
-                counter.add(batch)
-                if not counter.problems.found:  # else the rest is read for its problems only
-                    stood = batch.column(position).to_numpy(zero_copy_only=False).astype(np.int32)
-                    fair = fair_scores(model, log, batch, keys, seed, replay.rows)
-                    replay.add(fair, query_hashes(log, batch), stood)
-                if progress is not None:
-                    progress(batch.num_rows)
-            yield replay, from_counted(counter.finish(), grid, counter.roles, depth, log.names)
-        finally:
-            replay.close()
-
-
-def _recounted(
-    log: Log, old: Tally, position: Places | None, progress: Callable[[int], None] | None
-) -> Tally:
-    """Count the log again, as if every row had stood at its new position."""
-    import pyarrow as pa
-
-    counter = Counter(old.roles, old.grid, old.depth)
-    row = 0
-    for batch in log.batches(old.roles.counted()):
-        moved = pa.array(np.asarray(position)[row : row + batch.num_rows])
-        row += batch.num_rows
-        columns = [moved if name == old.roles.position else batch.column(name) for name in batch.schema.names]
-        counter.add(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
-        if progress is not None:
-            progress(batch.num_rows)
-    return from_counted(counter.finish(), old.grid, old.roles, old.depth, old.sources)
 
 
 def _check_bias(bias: PositionBias) -> None:
@@ -203,12 +173,12 @@ def _first(bias: PositionBias, log: Log, old: Tally) -> int:
     return int(bias.positions[0]) if log.first_position is None else log.first_position
 
 
-def _check_lists(replay: Replay, allowed: float, first: int) -> None:
-    share = replay.cut_off / max(replay.queries, 1)
+def _check_lists(lists: Lists, allowed: float, first: int) -> None:
+    share = lists.cut_off / max(lists.queries, 1)
     if share > allowed:
         said = (
-            f"{replay.cut_off:,} of {replay.queries:,} queries ({100 * share:.3g} %) do not hold each of the "
-            f"positions {first}, {first + 1}, ... once, for instance that of row {replay.example}; a forecast "
+            f"{lists.cut_off:,} of {lists.queries:,} queries ({100 * share:.3g} %) do not hold each of the "
+            f"positions {first}, {first + 1}, ... once, for instance that of {lists.example}; a forecast "
             f"re-ranks whole lists, and takes up to {100 * allowed:.3g} % of others"
         )
         raise LogError(
@@ -219,11 +189,11 @@ def _check_lists(replay: Replay, allowed: float, first: int) -> None:
 
 
 def _result(
-    model: Reranker, reading: Reading, replay: Replay, old: Tally, new: Tally, confidence: float
+    model: Reranker, reading: Reading, lists: Lists, old: Tally, new: Tally, confidence: float
 ) -> Forecast:
     plain = figures(old, new, reading.bias)
     errors, degrees = intervals(old, new, reading)
-    notes = _notes(model, reading.bias, replay, old)
+    notes = _notes(model, reading.bias, lists, old)
     if degrees < 1:
         notes.append("all queries fall in one fold: too few for intervals")
     elif degrees < 19:
@@ -238,8 +208,8 @@ def _result(
     ]
     return Forecast(
         rows=old.rows,
-        queries=replay.queries,
-        cut_off=replay.cut_off,
+        queries=lists.queries,
+        cut_off=lists.cut_off,
         confidence=confidence,
         criterion=model.criterion,
         alpha=float(model.alpha),
@@ -267,11 +237,11 @@ def _compared(model: Reranker, reading: Reading, old: Tally, new: Tally, errors:
     ]
 
 
-def _notes(model: Reranker, bias: PositionBias, replay: Replay, old: Tally) -> list[str]:
+def _notes(model: Reranker, bias: PositionBias, lists: Lists, old: Tally) -> list[str]:
     notes: list[str] = []
-    if replay.cut_off:
+    if lists.cut_off:
         notes.append(
-            f"{replay.cut_off:,} of {replay.queries:,} lists lack positions: their rows share out the "
+            f"{lists.cut_off:,} of {lists.queries:,} lists lack positions: their rows share out the "
             "slots that they held"
         )
     deepest, known = old.counts.shape[2] - 1, int(bias.positions[-1])

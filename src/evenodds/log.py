@@ -108,7 +108,7 @@ class Log:
         outcomes: int = 1,
         settle: float | None = None,
     ) -> None:
-        self._source = _opened(source, settle)
+        self._source = opened(source, settle)
         self.first_position = first_position
         names = self._source.schema.names
         problems: list[str] = []
@@ -196,7 +196,8 @@ class Log:
         return scores[np.isfinite(scores)]
 
 
-def _opened(source: object, settle: float | None) -> Source | SparkFrame:
+def opened(source: object, settle: float | None = None) -> Source | SparkFrame:
+    """Open whatever a log can be read from."""
     if isinstance(source, SparkFrame):
         return source
     # A Spark DataFrame exports an Arrow stream too: all of it, to this one machine.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from evenodds.errors import LogError, nearest
 from evenodds.keys import Words, key_words
-from evenodds.log import Log
+from evenodds.log import Log, Roles
 from evenodds.reranker import Reranker
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ Places = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
 
 _FEWEST_BITS, _MOST_BITS = 5, 9  # 32 to 512 buckets: as many as files may be open at a time
+_LAST = np.iinfo(np.int32).max
 _BUCKET_ROWS = 1 << 20
 _RANKED = np.dtype([("row", "<i8"), ("query", "<u8"), ("fair", "<f8"), ("old", "<i4")])
 
@@ -47,28 +48,26 @@ def default_keys(log: Log) -> list[str]:
     return [name for name in both if name is not None] if all(both) else []
 
 
-def scored_columns(log: Log, keys: Sequence[str]) -> list[str]:
+def scored_columns(roles: Roles, keys: Sequence[str]) -> list[str]:
     """Return the columns that scoring and ranking read, each once."""
-    query = [log.roles.query] if log.roles.query is not None else []
-    return list(dict.fromkeys([log.roles.score, *log.roles.group, *query, *keys]))
+    ranked = [name for name in (roles.query, roles.position) if roles.query is not None and name is not None]
+    return list(dict.fromkeys([roles.score, *roles.group, *ranked, *keys]))
 
 
 def fair_scores(
-    model: Reranker, log: Log, batch: pa.RecordBatch, keys: Sequence[str], seed: int, first: int
+    model: Reranker, roles: Roles, batch: pa.RecordBatch, keys: Sequence[str], seed: int, first: int
 ) -> Floats:
     """Transform a batch whose first row has the number `first` in the log."""
     import pyarrow as pa
 
-    column = batch.column(log.roles.score)
+    column = batch.column(roles.score)
     scores = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero(~np.isfinite(scores))
     if wrong.size:
         raise LogError(
-            [
-                f"null, NaN or infinite score in column {log.roles.score!r}, first at row {first + int(wrong[0])}"
-            ]
+            [f"null, NaN or infinite score in column {roles.score!r}, first at row {first + int(wrong[0])}"]
         )
-    groups = tuple(batch.column(name) for name in log.roles.group)
+    groups = tuple(batch.column(name) for name in roles.group)
     words = (
         key_words(tuple(_key_column(batch.column(name)) for name in keys)) if keys and model.draws_ else None
     )
@@ -85,17 +84,33 @@ def _key_column(column: pa.Array) -> Any:
     return column.to_pylist()
 
 
-def query_hashes(log: Log, batch: pa.RecordBatch) -> Hashes | None:
+def check_queries(roles: Roles, batch: pa.RecordBatch) -> None:
+    """Refuse a batch with a row that is in no list."""
+    if roles.query is not None and batch.column(roles.query).null_count:
+        raise LogError([f"null in column {roles.query!r}: a row without a query has no place in a ranking"])
+
+
+def query_hashes(roles: Roles, batch: pa.RecordBatch) -> Hashes | None:
     """Return a hash of each row's query id; None if the log has no queries."""
-    if log.roles.query is None:
+    if roles.query is None:
         return None
-    column = batch.column(log.roles.query)
-    if column.null_count:
-        raise LogError(
-            [f"null in column {log.roles.query!r}: a row without a query has no place in a ranking"]
-        )
+    check_queries(roles, batch)
+    column = batch.column(roles.query)
     words: Words = key_words(_key_column(column))
     return words[0] | words[1] << np.uint64(32)
+
+
+def old_places(roles: Roles, batch: pa.RecordBatch) -> Places | None:
+    """Return the positions at which rows stood, which decide between equal fair scores; unknown ones last."""
+    if roles.query is None or roles.position is None:
+        return None
+    position = batch.column(roles.position).fill_null(_LAST).to_numpy(zero_copy_only=False)
+    return np.nan_to_num(position, nan=_LAST).clip(-_LAST, _LAST).astype(np.int32)
+
+
+def first_place(model: Reranker, roles: Roles) -> int:
+    """Return the number of the top slot: 0 where the model was fitted on such positions, else 1."""
+    return 0 if int(model.position_bias_.positions[0]) == 0 and roles.position is not None else 1
 
 
 class Replay:
@@ -159,8 +174,9 @@ class Replay:
             Path(file.name).unlink()
             if not rows.size:
                 continue
-            # Rows of a bucket ascend, so a stable sort leaves ties in the order of the log.
-            order = np.lexsort((-rows["fair"], rows["query"]))
+            # Ties stay as they stood; rows of a bucket ascend, so a stable sort leaves the rest of them in
+            # the order of the log.
+            order = np.lexsort((rows["old"], -rows["fair"], rows["query"]))
             query = rows["query"][order]
             starts = np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1])))
             self.queries += starts.size

@@ -6,6 +6,7 @@ Nothing is imported from Spark here: what a DataFrame must do, it is asked to do
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import unquote, urlsplit
@@ -13,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from evenodds.errors import LogError
+import evenodds.errors as known_errors
+from evenodds.errors import EvenoddsError, LogError, MissingExtraError
 from evenodds.sources import SAMPLE, Files, format_of
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ class SparkFrame:
     def __init__(self, frame: Any, names: Sequence[str] | None = None) -> None:
         self.frame = frame
         self.schema: pa.Schema = _arrow_schema(frame.schema.jsonValue()["fields"])
-        read = [_local(uri) for uri in frame.inputFiles()]
+        with one_line_errors():
+            read = [_local(uri) for uri in frame.inputFiles()]
         self._shape = _shape(frame)
         self.files: Files | None = _files(list(names or sorted(read))) if self._shape == "plain" else None
         self.names = tuple(names or sorted(read) or ["<pyspark DataFrame>"])
@@ -82,13 +85,17 @@ class SparkFrame:
         """
         if self.files is not None and column in self.files.schema.names:
             return self.files.sample(column)
-        score = f"cast({quoted(column)} as double)"
-        if content:
-            lot = f"xxhash64({', '.join(map(quoted, [*content, column]))})"
-            drawn = self.frame.selectExpr(f"{score} as score", f"{lot} as lot").orderBy("lot", "score")
-            return _column(drawn.limit(SAMPLE).select("score"))
+        with one_line_errors():
+            return self._drawn(column, content) if content else self._thinned(column)
+
+    def _drawn(self, column: str, content: Sequence[str]) -> Floats:
+        lot = f"xxhash64({', '.join(map(quoted, [*content, column]))})"
+        drawn = self.frame.selectExpr(f"{_score(column)} as score", f"{lot} as lot").orderBy("lot", "score")
+        return _floats(drawn.limit(SAMPLE).select("score").toArrow()["score"])
+
+    def _thinned(self, column: str) -> Floats:
         rows = self.frame.count()
-        counted = self.frame.selectExpr(f"{score} as score").groupBy("score").count()
+        counted = self.frame.selectExpr(f"{_score(column)} as score").groupBy("score").count()
         share = min(1.0, SAMPLE / max(rows, 1))
         # The part of a row that is left over is rounded up or down by a hash of the value.
         left = "(xxhash64(score) & 1048575) / 1048576.0D"
@@ -100,7 +107,8 @@ class SparkFrame:
         """Return values that come often in each column, as far as the first rows tell at little cost."""
         if self._shape == "any":
             return {}
-        head = self.frame.selectExpr(*map(quoted, columns)).limit(_HEAD).toArrow()
+        with one_line_errors():
+            head = self.frame.selectExpr(*map(quoted, columns)).limit(_HEAD).toArrow()
         return {name: _frequent(head[name]) for name in columns}
 
 
@@ -119,6 +127,41 @@ def _frequent(column: pa.ChunkedArray) -> list[Any]:
     return [value for _, _, value in counted]
 
 
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Say in one line what Spark says in a hundred."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise said_by(str(error)) from None
+        raise
+
+
+def said_by(text: str) -> EvenoddsError:
+    r"""Turn the text of a Spark exception into an error of one line: ours, where a task raised one.
+
+    >>> said_by("Job aborted\n  Traceback ...\nevenodds.errors.LogError: null in column 'score'\n").message
+    "null in column 'score'"
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        name, _, said = line.removeprefix("evenodds.errors.").partition(": ")
+        kind = getattr(known_errors, name, None) if line.startswith("evenodds.errors.") else None
+        if isinstance(kind, type) and issubclass(kind, EvenoddsError):
+            message, _, hint = said.removesuffix(")").partition(" (hint: ")
+            hinted = hint or None
+            return LogError([message], hint=hinted) if kind is LogError else kind(message, hint=hinted)
+        if line.endswith("No module named 'evenodds'"):
+            return MissingExtraError(
+                "evenodds is not installed on Spark's executors",
+                hint="install it there, or send an archive: spark.archives, or spark-submit --py-files",
+            )
+    causes = [line for line in lines if line.startswith(("Caused by: ", "[", "org.apache.spark"))]
+    first = (causes or lines or ["Spark stopped without a word"])[0].removeprefix("Caused by: ")
+    return LogError([f"Spark could not read the log: {first[:300]}"])
+
+
 def quoted(name: str) -> str:
     """Return a column's name as SQL takes it, whatever characters it has.
 
@@ -128,8 +171,8 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _column(frame: Any) -> Floats:
-    return _floats(frame.toArrow().column(0))
+def _score(column: str) -> str:
+    return f"cast({quoted(column)} as double)"
 
 
 def _floats(column: pa.ChunkedArray) -> Floats:

@@ -191,6 +191,8 @@ def is_tally(path: str | os.PathLike[str]) -> bool:
 
     if os.fspath(path).lower().endswith(".tally"):
         return True
+    if "://" in os.fspath(path):  # an address: only Spark opens it
+        return False
     try:
         return _KEY in (pq.read_schema(os.fspath(path)).metadata or {})
     except (pa.ArrowException, OSError, ValueError):

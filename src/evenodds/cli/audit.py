@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 from evenodds.cli.console import print_result
-from evenodds.cli.options import Counting, column_options, count, counting_options, parse_bias
+from evenodds.cli.options import (
+    Counting,
+    column_options,
+    count,
+    counting_options,
+    engine_options,
+    parse_bias,
+)
 
 
 @click.command("audit")
@@ -26,6 +33,7 @@ from evenodds.cli.options import Counting, column_options, count, counting_optio
 )
 @column_options
 @counting_options
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON (docs/audit-schema.md).")
 def audit_command(
     logs: tuple[str, ...],

@@ -14,6 +14,7 @@ from evenodds.cli.options import (
     column_options,
     count,
     counting_options,
+    engine_options,
     file_size,
     output_options,
 )
@@ -28,6 +29,7 @@ from evenodds.reranker import Reranker
 @bias_options
 @column_options
 @counting_options
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON.")
 @click.pass_context
 def fit_command(

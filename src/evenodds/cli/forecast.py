@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evenodds.cli.console import print_result, progress
-from evenodds.cli.options import column_options, open_like, parse_bias, take_columns
+from evenodds.cli.options import Engine, column_options, engine_options, open_like, parse_bias, take_columns
 
 
 @click.command("forecast")
@@ -37,6 +37,7 @@ from evenodds.cli.options import column_options, open_like, parse_bias, take_col
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of draws by row number.")
 @column_options
 @click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
+@engine_options
 @click.pass_context
 def forecast_command(
     ctx: click.Context,
@@ -63,7 +64,8 @@ def forecast_command(
     from evenodds.reranker import load
 
     fitted = load(model)
-    log = open_like(ctx, fitted.fitted_on_["roles"], logs, take_columns(options), scored_only=False)
+    engine, columns = Engine.take(options), take_columns(options)
+    log = open_like(ctx, fitted.fitted_on_["roles"], logs, columns, scored_only=False, engine=engine)
     with progress("re-ranking", None if log.rows is None else 2 * log.rows) as tick:
         result = forecast(
             fitted,

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from evenodds.cli.console import progress
-from evenodds.log import AUTO, Log
+from evenodds.log import AUTO, Log, opened
 from evenodds.tally import DEPTH, Tally
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -107,6 +107,62 @@ def column_options(command: Command) -> Command:
     return command
 
 
+def engine_options(command: Command) -> Command:
+    """Add where the rows are read."""
+    for option in reversed(
+        (
+            click.option(
+                "--engine",
+                type=click.Choice(["local", "spark"]),
+                default="local",
+                show_default=True,
+                help="Read the rows on this machine, or on Apache Spark.",
+            ),
+            click.option(
+                "--master",
+                help="[spark] Where Spark runs: local[4], spark://..., yarn, sc://... [default: what "
+                "spark-submit or SPARK_REMOTE say, else local[*]]",
+            ),
+            click.option(
+                "--format",
+                "form",
+                help="[spark] Format of the files, as Spark names it: orc, delta, ... [default: by the name]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What `engine_options` adds, as one value."""
+
+    name: str = "local"
+    master: str | None = None
+    form: str | None = None
+
+    @classmethod
+    def take(cls, options: dict[str, Any]) -> Engine:
+        """Take them out of a command's keyword arguments."""
+        engine = cls(options.pop("engine", "local"), options.pop("master", None), options.pop("form", None))
+        late = [option for option, given in (("--master", engine.master), ("--format", engine.form)) if given]
+        if engine.name == "local" and late:
+            raise click.UsageError(f"{', '.join(late)} goes with --engine spark", click.get_current_context())
+        return engine
+
+    def source(self, paths: Sequence[str]) -> object:
+        """Return what a log can be made of."""
+        if self.name == "local":
+            return list(paths)
+        from evenodds.engines.spark_read import read_log
+
+        return read_log(paths, self.master, self.form)
+
+
+LOCAL = Engine()
+
+
 def counting_options(command: Command) -> Command:
     """Add what decides how a log is counted."""
     for option in reversed(
@@ -172,12 +228,13 @@ class Counting:
     cells: int
     depth: int
     grid_from: str | None
+    engine: Engine = LOCAL
 
     @classmethod
     def take(cls, options: dict[str, Any]) -> Counting:
         """Take them out of a command's keyword arguments."""
-        columns = take_columns(options)
-        return cls(columns, options.pop("cells"), options.pop("depth"), options.pop("grid_from"))
+        columns, engine = take_columns(options), Engine.take(options)
+        return cls(columns, options.pop("cells"), options.pop("depth"), options.pop("grid_from"), engine)
 
 
 def take_columns(options: dict[str, Any]) -> dict[str, Any]:
@@ -200,26 +257,21 @@ def open_like(
     columns: dict[str, Any],
     *,
     scored_only: bool,
+    engine: Engine = LOCAL,
 ) -> Log:
     """Open a log with the columns that a model was fitted on, where the command names no others.
 
     Optional columns only where the log has them; a log that is only scored needs no label.
     """
-    from evenodds.sources import open_source
-
-    names = open_source(list(logs), settle=columns["settle"]).schema.names
+    source = engine.source(logs)
+    names = opened(source, columns["settle"]).schema.names
     needed = {"score", "group"} if scored_only else {"score", "group", "label", "outcomes"}
     for role in ("position", "query", "item", "weight", *sorted(needed)):
         named = context.get_parameter_source(role) is not ParameterSource.DEFAULT
         if not named and role in fitted and (role in needed or fitted[role] in names):
             columns[role] = fitted[role]
     unread = {"label": None, "weight": None} if scored_only else {}
-    return open_log(logs, {**columns, **unread, "swap": None})
-
-
-def open_log(paths: Sequence[str], columns: dict[str, Any]) -> Log:
-    """Open files as one log."""
-    return Log(list(paths), **columns)
+    return Log(source, **{**columns, **unread, "swap": None})
 
 
 def count(paths: Sequence[str], how: Counting, like: dict[str, Any] | None = None) -> Tally:
@@ -237,9 +289,10 @@ def count(paths: Sequence[str], how: Counting, like: dict[str, Any] | None = Non
     if logs:
         grid = Tally.load(how.grid_from) if how.grid_from else (tallies[0] if tallies else None)
         if like is None:
-            log = open_log(logs, how.columns)
+            log = Log(how.engine.source(logs), **how.columns)
         else:
-            log = open_like(click.get_current_context(), like, logs, how.columns, scored_only=False)
+            context = click.get_current_context()
+            log = open_like(context, like, logs, how.columns, scored_only=False, engine=how.engine)
         with progress("counting", log.rows) as tick:
             tallies.append(tally(log, cells=how.cells, depth=how.depth, grid=grid, progress=tick))
     return cast("Tally", sum(tallies))
@@ -255,8 +308,10 @@ def _refuse_counting_options(context: click.Context) -> None:
 
 
 def file_size(path: str) -> str:
-    """Say how large a file is."""
-    return size_of(Path(path).stat().st_size)
+    """Say how large a file is, or a folder of files."""
+    whole = Path(path)
+    files = [file for file in whole.rglob("*") if file.is_file()] if whole.is_dir() else [whole]
+    return size_of(sum(file.stat().st_size for file in files))
 
 
 def size_of(size: float) -> str:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evenodds.cli.console import print_json
-from evenodds.cli.options import Counting, column_options, count, counting_options, file_size, output_options
+from evenodds.cli.options import (
+    Counting,
+    column_options,
+    count,
+    counting_options,
+    engine_options,
+    file_size,
+    output_options,
+)
 from evenodds.errors import TallyError
 from evenodds.files import check_output
 from evenodds.groups import group_name
@@ -29,6 +37,7 @@ suppress_option = click.option(
 @output_options("the tally")
 @column_options
 @counting_options
+@engine_options
 @suppress_option
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def tally_command(

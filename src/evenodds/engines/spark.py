@@ -25,9 +25,10 @@ from evenodds.engines.partial import (
     to_batch,
 )
 from evenodds.engines.spark_wire import MisfitError, Wire, wire_for
-from evenodds.errors import EvenoddsError, LogError, MissingExtraError
+from evenodds.errors import LogError
 from evenodds.grid import Grid
 from evenodds.log import Log
+from evenodds.spark_frame import one_line_errors, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,6 +96,46 @@ def _merger(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
     return run
 
 
+def with_numbers(frame: Any, name: str, function: Callable[[pa.RecordBatch], Any], columns: list[str]) -> Any:
+    """Add a column of numbers that a function makes of batches of some columns."""
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # hidden by its own stub
+
+    def run(*arrays: pa.Array) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(function(pa.RecordBatch.from_arrays(list(arrays), names=columns)), pa.float64())
+
+    run.__annotations__ = {}  # Spark would look the names up, which exist for the type checker only
+    return frame.withColumn(name, arrow_udf(run, "double")(*map(quoted, columns)))
+
+
+def aggregated(frame: Any, by: list[str], expressions: list[str]) -> Any:
+    """Aggregate by SQL expressions, each with a name."""
+    from pyspark.sql.functions import expr
+
+    return frame.groupBy(*map(expr, by)).agg(*map(expr, expressions))
+
+
+def first_row(frame: Any) -> dict[str, Any]:
+    """Return the first row of a small DataFrame."""
+    with one_line_errors():
+        return dict(frame.first().asDict())
+
+
+def written(frame: Any, kind: str, path: str, *, overwrite: bool = False) -> int:
+    """Write a DataFrame and return how many rows it had."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    seen = Observation("evenodds")
+    with one_line_errors():
+        writer = frame.observe(seen, count(lit(1)).alias("rows")).write.format(kind)
+        if kind == "csv":
+            writer = writer.option("header", "true")
+        writer.mode("overwrite" if overwrite else "errorifexists").save(path)
+        return int(seen.get["rows"])
+
+
 def _cores(session: Any) -> int:
     """Return how many tasks run at a time, which sets how wide partial tallies are merged."""
     try:
@@ -115,46 +156,3 @@ def arrow_batches(session: Any, rows: int = _BATCH_ROWS) -> Iterator[None]:
     finally:
         for name, value in known.items():
             session.conf.set(name, value)
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Say in one line what Spark says in a hundred."""
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except EvenoddsError:
-        raise
-    except PySparkException as error:
-        raise said_by(str(error)) from None
-    except Exception as error:
-        if type(error).__module__.startswith("py4j."):
-            raise said_by(str(error)) from None
-        raise
-
-
-def said_by(text: str) -> EvenoddsError:
-    r"""Turn the text of a Spark exception into an error of one line: ours, where a task raised one.
-
-    >>> said_by("Job aborted\n  Traceback ...\nevenodds.errors.LogError: null in column 'score'\n").message
-    "null in column 'score'"
-    """
-    import evenodds.errors as known
-
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in lines:
-        name, _, said = line.removeprefix("evenodds.errors.").partition(": ")
-        kind = getattr(known, name, None) if line.startswith("evenodds.errors.") else None
-        if isinstance(kind, type) and issubclass(kind, EvenoddsError):
-            message, _, hint = said.removesuffix(")").partition(" (hint: ")
-            hinted = hint or None
-            return LogError([message], hint=hinted) if kind is LogError else kind(message, hint=hinted)
-        if line.endswith("No module named 'evenodds'"):
-            return MissingExtraError(
-                "evenodds is not installed on Spark's executors",
-                hint="install it there, or send an archive: spark.archives, or spark-submit --py-files",
-            )
-    causes = [line for line in lines if line.startswith(("Caused by: ", "[", "org.apache.spark"))]
-    first = (causes or lines or ["Spark stopped without a word"])[0].removeprefix("Caused by: ")
-    return LogError([f"Spark could not read the log: {first[:300]}"])
