@@ -18,11 +18,11 @@ import numpy.typing as npt
 from evenodds.engines.arrow import Counted
 from evenodds.engines.partial import Plan
 from evenodds.engines.sieve import REASON, reasons
-from evenodds.engines.spark import arrow_batches, count_frame, one_line_errors
+from evenodds.engines.spark import arrow_batches, count_frame
 from evenodds.engines.spark_wire import Wire
 from evenodds.engines.streaming_source import CORRUPT
 from evenodds.errors import EvenoddsError, LogError
-from evenodds.spark_frame import SparkFrame, quoted
+from evenodds.spark_frame import SparkFrame, one_line_errors, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa

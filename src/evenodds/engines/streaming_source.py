@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from evenodds.engines.spark import one_line_errors, said_by
 from evenodds.errors import EvenoddsError, LogError, SettingsError
 from evenodds.files import written_aside
+from evenodds.spark_frame import one_line_errors, said_by
 
 CORRUPT = "_corrupt_record"
 _FORMATS = {
