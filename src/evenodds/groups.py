@@ -45,7 +45,7 @@ class GroupIndex:
         self._stride = stride
         self._crossed = {group: place * stride for place, group in enumerate(groups)}
         single = {group[0]: place * stride for group, place in zip(groups, range(len(groups)), strict=True)}
-        self._alike = [_alike({group[place] for group in groups}) for place in range(len(self.columns))]
+        self._alike = [other_names({group[place] for group in groups}) for place in range(len(self.columns))]
         if len(self.columns) == 1:
             single |= {other: single[name] for other, name in self._alike[0].items() if name in single}
         self._codes = _Lookup(self.unknown, single if len(self.columns) == 1 else {})
@@ -157,10 +157,10 @@ class _Numbering(dict[Any, int]):
         return code
 
 
-def _alike(names: set[str]) -> dict[str, str]:
+def other_names(names: set[str]) -> dict[str, str]:
     """Return what else a column's names go by: a column of two truth values, by numbers or by words.
 
-    >>> _alike({"true", "false"}), _alike({"0", "1"}), _alike({"0", "1", "2"})
+    >>> other_names({"true", "false"}), other_names({"0", "1"}), other_names({"0", "1", "2"})
     ({'1': 'true', '0': 'false'}, {'true': '1', 'false': '0'}, {})
     """
     if names <= {"true", "false"}:

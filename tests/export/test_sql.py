@@ -135,6 +135,25 @@ def test_groups_print_alike():
             np.testing.assert_array_equal(ask(con, model), want)
 
 
+def test_truth_values_come_as_numbers_too():
+    """Where a group column was boolean, 1 and 0 are true and false, in any type, as they are in Python."""
+    model = fitted("opportunity, awkward")
+    items = Items(model)
+    want = items.fair(model)
+    with closing(database(model, items)) as con:
+        for kind, value in (
+            ("BOOLEAN", "g1 = 'true'"),
+            ("INTEGER", "g1"),
+            ("DOUBLE", "g1"),
+            ("VARCHAR", "g1::INT"),
+        ):
+            con.execute(
+                f"ALTER TABLE items ALTER g1 TYPE {kind} USING "
+                f"CASE WHEN g1 IS NOT NULL AND g1::VARCHAR <> 'never seen' THEN CAST({value} AS {kind}) END"
+            )
+            np.testing.assert_array_equal(ask(con, model), want)
+
+
 def test_names_do_not_get_in_the_way():
     """Columns of the log named like those of the script, and a macro's name that needs quotes, change nothing."""
     model = fitted("odds, kept order")

@@ -41,17 +41,17 @@ class Dialect:
         mark = '"' if self.duckdb else "`"
         return mark + name.replace(mark, mark * 2) + mark
 
-    def texts(self, columns: list[str], rows: Iterable[tuple[str, ...]]) -> str:
-        """Select rows of texts, numbered from 0 on as `code`.
+    def texts(self, columns: list[str], rows: Iterable[tuple[int, tuple[str, ...]]]) -> str:
+        """Select rows of a `code` and texts.
 
         Unless all are plain they go as the hexadecimal digits of their UTF-8 bytes: no setting of a parser can
         misread those, and neither quotes nor semicolons get into a script.
         """
         given = list(rows)
-        plain = all(_PLAIN.fullmatch(text) for row in given for text in row)
+        plain = all(_PLAIN.fullmatch(text) for _, row in given for text in row)
         listed = ",\n  ".join(
             f"({code}, {', '.join(_quoted_text(text if plain else text.encode().hex().upper()) for text in row)})"
-            for code, row in enumerate(given)
+            for code, row in given
         )
         charset = "" if self.duckdb else ", 'UTF-8'"
         read = columns if plain else [f"decode(unhex({name}){charset}) AS {name}" for name in columns]

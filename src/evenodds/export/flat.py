@@ -7,12 +7,14 @@ which :meth:`evenodds.Reranker.transform` does, so that results agree to the las
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import SettingsError
+from evenodds.groups import other_names
 from evenodds.maps import CdfMaps
 from evenodds.model_file import parse_model
 from evenodds.reranker import Reranker
@@ -120,6 +122,24 @@ class Flat:
     inner: Floats | None = None
     pieces: Pieces | None = None
     kept: Kept | None = None
+
+    def names(self) -> list[tuple[int, tuple[str, ...]]]:
+        """Return every name that a group goes by, with its code: true may come as 1, see `GroupIndex`."""
+        others = [
+            other_names({group[place] for group in self.groups}) for place in range(len(self.group_columns))
+        ]
+        called = [
+            {name: [name] for name in {group[place] for group in self.groups}} for place in range(len(others))
+        ]
+        for names, alike in zip(called, others, strict=True):
+            for other, name in alike.items():
+                if name in names:
+                    names[name].append(other)
+        return [
+            (code, crossed)
+            for code, group in enumerate(self.groups)
+            for crossed in product(*(names[part] for names, part in zip(called, group, strict=True)))
+        ]
 
 
 def flat(model: Reranker) -> Flat:

@@ -40,7 +40,7 @@ class Tables:
     def groups(self, known: Flat) -> None:
         """Codes by name: code, g0, g1, ..."""
         columns = [f"g{place}" for place in range(len(known.group_columns))]
-        self._make("groups", self._dialect.texts(columns, known.groups))
+        self._make("groups", self._dialect.texts(columns, known.names()))
 
     def powers(self) -> None:
         """One row: what the bytes of a key are multiplied by."""
