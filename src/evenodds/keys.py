@@ -39,6 +39,7 @@ _LOW, _HALF, _DROPPED, _MIXER = (np.array(number, dtype=np.uint64) for number in
 _STEP = np.array([[COMBINE, 0], [1, COMBINE]], dtype=np.uint64)  # from words to what the next are added to
 _ONE_KEY = (str, int, np.integer)
 _FIXED = {width: np.dtype(f"S{width}") for width in (16, 32)}
+_LETTERS = {width: np.dtype((np.uint8, (width,))) for width in _FIXED}
 _EXACT_WIDTH = 1 << 13
 _float_powers: dict[int, Floats] = {}
 
@@ -107,18 +108,19 @@ def _joined(words: Words, column: Words) -> Words:
 def _listed_sums(texts: list[str]) -> Words | None:
     """Do what `_text_sums` does for a list that begins with text; None if not all is plain ASCII.
 
-    A guessed width spares a look at every length.
+    A width guessed from the mean spares a look at every length.
     """
-    width = 16 if len(texts[0]) < 16 else 32
     try:
-        if "\0" in "".join(texts):  # which also refuses all but text
+        whole = "".join(texts)  # which refuses all but text
+        if "\0" in whole:
             return None
+        width = 16 if len(whole) < 13 * len(texts) else 32
         laid = np.fromiter(texts, _FIXED[width], len(texts))
         if laid.tobytes()[width - 1 :: width].strip(b"\0"):  # something may have been cut off
-            laid = np.array(texts, dtype=np.bytes_)
+            return _text_sums(np.array(texts, dtype=np.bytes_))
     except (UnicodeEncodeError, TypeError, ValueError):
         return None
-    return _text_sums(laid)
+    return _weighted(laid.view(_LETTERS[width]), width)
 
 
 def _column_words(keys: object) -> Words:
@@ -169,14 +171,17 @@ def _text_sums(texts: npt.NDArray[np.bytes_]) -> Words:
     if not texts.flags.c_contiguous:
         texts = texts.copy()
     letters = texts.view(np.uint8).reshape(-1, width)
-    if width <= _EXACT_WIDTH:  # sums stay whole numbers in double precision
-        powers = _float_powers.get(width)
-        if powers is None:
-            powers = _float_powers[width] = _powers(width).astype(np.float64)
-        sums = powers.dot(letters.astype(np.float64).T).astype(np.int64).view(np.uint64)
-    else:
-        sums = _powers(width) @ letters.astype(np.uint64).T
-    return sums
+    if width <= _EXACT_WIDTH:
+        return _weighted(letters, width)
+    return _powers(width) @ letters.astype(np.uint64).T
+
+
+def _weighted(letters: npt.NDArray[np.uint8], width: int) -> Words:
+    """Sum letters times powers in double precision, in which these sums stay whole numbers."""
+    powers = _float_powers.get(width)
+    if powers is None:
+        powers = _float_powers[width] = _powers(width).astype(np.float64)
+    return powers.dot(letters.astype(np.float64).T).astype(np.uint64)
 
 
 def _powers(width: int) -> npt.NDArray[np.uint64]:

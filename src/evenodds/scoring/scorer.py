@@ -109,7 +109,9 @@ class Scorer(ABC):
             raise SettingsError("scores are not all numbers", hint="nothing was transformed") from None
         if values.ndim != 1:
             raise SettingsError(f"scores have {values.ndim} dimensions; expected one number an item")
-        codes = self.codes(groups, values.size)
+        codes = self.index.known_codes(groups, values.size)
+        if codes is None:
+            codes = self.codes(groups, values.size)
         if keys is not None:
             _check_length(keys, values.size)
         if not self.draws:
