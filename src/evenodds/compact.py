@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from evenodds.errors import SettingsError
 from evenodds.feedback import schema
 from evenodds.feedback.database import Database, Row
 from evenodds.feedback.rows import Joined, cutoff, opened, whole_keys
@@ -70,9 +69,9 @@ def compact(
             with database.folding():
                 block = database.execute(schema.FOLD_LISTS, (first, until, until, _LISTS))
                 if len(block) == _LISTS:
-                    block = block[: whole_keys(block)]
-                    if not block:
-                        raise SettingsError(f"a key in {database.name} names more than {_LISTS:,} lists")
+                    # The last key may go on; a key that alone has more lists than a block is one block.
+                    cut = whole_keys(block)
+                    block = block[:cut] if cut else database.execute(schema.LISTS_OF_KEY, (block[0][0],))
                 if not block:
                     break
                 counted = _fold(database, meta, block, grid, depth, until)

@@ -179,6 +179,24 @@ def test_another_secret_is_refused(made, monkeypatch):
     assert eo.tally(made, cells=3, settle=0).rows == 2  # reading needs none
 
 
+def test_a_store_that_was_being_made_is_made_again(made, tmp_path):
+    """What a killed process left beside a store that it was making is in nobody's way; an empty file is no store."""
+    (tmp_path / ".new.db.1.part").write_bytes(b"half")
+    Store(tmp_path / "new.db").close()
+    (tmp_path / "empty.db").touch()
+    refused(tmp_path / "empty.db", "empty.db is not a feedback store")
+
+
+def test_commits_are_synced(target, opened):
+    """What is acknowledged has been synced: SQLite's log at each commit, PostgreSQL's too."""
+    database = opened()._database
+    if target.startswith("postgres"):
+        assert database.execute("SHOW synchronous_commit") == [("on",)]
+        return
+    assert database.execute("PRAGMA synchronous") == [(2,)]
+    assert database.execute("PRAGMA journal_mode") == [("wal",)]
+
+
 def test_the_secret_is_for_its_owner_only(made):
     """The file of the secret is made once, readable by nobody else."""
     held = made.with_name("feedback.db.secret")

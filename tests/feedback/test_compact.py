@@ -8,7 +8,12 @@ import pytest
 import evenodds as eo
 from evenodds.compact import compact
 from evenodds.feedback import Event, Fate, ServedList
+from evenodds.feedback.postgres import Postgres
 from evenodds.feedback.rows import Rows
+from evenodds.feedback.sqlite import SQLite
+from evenodds.tally_file import to_bytes
+
+SECRET = "a secret that is long enough"
 
 DAY = 86_400.0
 
@@ -36,7 +41,7 @@ def test_folding_changes_no_count(target, opened):
     """A store counts the same before and after some of it is folded, on the same cells."""
     store = opened()
     fill(store, 60, 40 * DAY)
-    fill(store, 40, 2 * 3600.0, first=60)
+    recent = len(fill(store, 40, 2 * 3600.0, first=60))
     before = eo.tally(target, cells=20)
     compact(target, older_than=30 * DAY, cells=20)
     after = eo.tally(target)
@@ -47,6 +52,7 @@ def test_folding_changes_no_count(target, opened):
     assert (before.counts.sum(axis=3) == after.counts.sum(axis=3)).all()
     found = store.status()
     assert (found.lists, found.folded_lists, found.folded_rows) == (40, 60, 480)
+    assert sum(found.labels.values()) == recent
 
 
 @pytest.mark.parametrize("size", [1, 7, 2_000])
@@ -104,6 +110,66 @@ def test_folding_that_fails_changes_nothing(target, opened, monkeypatch):
         compact(target, older_than=30 * DAY, cells=10)
     assert eo.tally(target, cells=10).equals(expected)
     monkeypatch.undo()
+
+
+def test_folding_that_fails_half_way_changes_nothing(target, opened, monkeypatch):
+    """When rows cannot be deleted the tally is not kept either: nothing counts twice."""
+    store = opened()
+    fill(store, 20, 40 * DAY)
+    expected = eo.tally(target, cells=10)
+
+    def fails(_self, _keys):
+        raise eo.StoreError("no space left")
+
+    for kind in (SQLite, Postgres):
+        monkeypatch.setattr(kind, "delete", fails)
+    with pytest.raises(eo.StoreError, match="no space left"):
+        compact(target, older_than=30 * DAY, cells=10)
+    monkeypatch.undo()
+    monkeypatch.setenv("EVENODDS_FEEDBACK_SECRET", SECRET)
+    assert eo.tally(target, cells=10).equals(expected)
+    assert store.status().folded_lists == 0
+
+
+def test_nobody_writes_while_a_block_is_folded(target, opened, monkeypatch):
+    """A label that comes while its list is being counted waits for the block, and is not deleted with it unseen."""
+    store = opened()
+    fill(store, 5, 40 * DAY)
+    for setting in ("PRAGMA busy_timeout = 100", "SET lock_timeout = 100"):
+        if ("SET" in setting) == target.startswith("postgres"):
+            store._database.execute(setting)
+    refused = []
+
+    def meanwhile(tally):
+        try:
+            store.record([], [Event("r0", "i0", 1)])
+        except eo.StoreError as error:
+            refused.append(str(error))
+        return to_bytes(tally)
+
+    monkeypatch.setattr("evenodds.compact.to_bytes", meanwhile)
+    compact(target, older_than=30 * DAY, cells=10)
+    assert len(refused) == 1
+    assert "is locked by another process" in refused[0]
+    assert store.record([], [Event("r0", "i0", 1)]) == [Fate.WAITING]
+
+
+def test_a_key_at_the_end_of_a_block_is_folded_whole(target, opened, monkeypatch):
+    """Lists of one key go in one block, or the item that stands in both would be an impression twice."""
+    monkeypatch.setattr("evenodds.compact._LISTS", 3)
+    store = opened(kind="plain")
+    old = time.time() - 40 * DAY
+    lists = [
+        ServedList(key, ["same", own], [0.5, 0.4], [("a",), ("b",)], "m", old + place)
+        for place, (key, own) in enumerate([("a", "1"), ("b", "2"), ("b", "3"), ("c", "4"), ("c", "5")])
+    ]
+    store.record(lists, [Event("b", "same", 1), Event("c", "same", 1)])
+    done = compact(target, older_than=30 * DAY, cells=3)
+    assert (done.lists, done.rows, done.positives) == (5, 8, 2)
+    monkeypatch.setattr("evenodds.compact._LISTS", 2)
+    store.record([ServedList("d", [own], [0.5], [("a",)], "m", old) for own in "123"], [])
+    assert compact(target, older_than=30 * DAY).lists == 3  # one key, more lists than a block
+    assert eo.tally(target).rows == 11
 
 
 def test_models_are_the_same_from_rows_and_from_what_was_folded(target, opened):

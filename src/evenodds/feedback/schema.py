@@ -60,6 +60,9 @@ FOLD_LISTS = (
     f"SELECT key, served, model, items, scores, codes FROM lists WHERE key >= ? AND {_SETTLED} "  # noqa: S608
     "ORDER BY key, served, part LIMIT ?"
 )
+LISTS_OF_KEY = (
+    "SELECT key, served, model, items, scores, codes FROM lists WHERE key = ? ORDER BY served, part"
+)
 FIRST_KEY = "SELECT min(key) FROM lists"
 READ_LABELS = "SELECT key, item, label, position FROM labels WHERE key >= ? AND key <= ? ORDER BY key, item"
 COUNT_LISTS = "SELECT count(*), sum(length(codes)) / 4, min(served), max(served) FROM lists WHERE served <= ?"

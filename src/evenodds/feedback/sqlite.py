@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from evenodds.errors import DamagedFileError, EvenoddsError, StoreError
@@ -16,6 +16,7 @@ from evenodds.feedback.ids import Stored
 MAGIC = b"SQLite format 3\0"
 APPLICATION = 0x45564F44  # "EVOD", in the file's head
 _APPLICATION_AT = 68
+_HEAD = 100
 _BUSY = 10.0  # seconds to wait for another process's transaction
 
 
@@ -28,6 +29,16 @@ def is_sqlite(path: str) -> bool:
         return False
 
 
+def _connect(path: Path, mode: str, busy: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=busy,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
 class SQLite(Database):
     """The file in WAL mode: readers and one writer at a time do not wait for each other."""
 
@@ -35,16 +46,11 @@ class SQLite(Database):
         self.path = Path(path)
         self.name = str(path)
         self._busy = busy
-        self._check(write)
-        mode = "rwc" if write else "ro"
+        if write and not self.path.exists():
+            self._make()
+        self._check()
         with self._errors():
-            self._connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                timeout=busy,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            self._connection = _connect(self.path, "rw" if write else "ro", busy)
         try:
             with self._errors():
                 if write:
@@ -54,22 +60,36 @@ class SQLite(Database):
             self.close()
             raise
 
-    def _check(self, write: bool) -> None:
+    def _make(self) -> None:
+        """Make an empty store aside and give it its name when it is whole: a kill leaves no half of one."""
+        if not self.path.parent.is_dir():
+            raise StoreError(f"cannot make {self.name}: there is no folder {self.path.parent}")
+        aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        try:
+            aside.unlink(missing_ok=True)
+            with self._errors(), closing(_connect(aside, "rwc", self._busy)) as made:
+                made.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                made.execute(f"PRAGMA application_id = {APPLICATION}")
+                made.execute("PRAGMA journal_mode = WAL")
+            with suppress(FileExistsError):  # another worker was first: theirs counts
+                os.link(aside, self.path)
+        except OSError as error:
+            raise StoreError(f"cannot make {self.name}: {error.strerror or error}") from None
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+
+    def _check(self) -> None:
         """Refuse what is not a store before SQLite touches it."""
         if self.path.is_dir():
             raise StoreError(f"{self.name} is a folder; expected a file name")
         try:
-            head = self.path.read_bytes()[:100] if self.path.stat().st_size < 100 else self._head()
+            with self.path.open("rb") as file:
+                head = file.read(_HEAD)
         except FileNotFoundError:
-            if not write:
-                raise StoreError(f"no such file: {self.name}") from None
-            if not self.path.parent.is_dir():
-                raise StoreError(f"cannot make {self.name}: there is no folder {self.path.parent}") from None
-            return
+            raise StoreError(f"no such file: {self.name}") from None
         except OSError as error:
             raise StoreError(f"cannot read {self.name}: {error.strerror or error}") from None
-        if not head and write:
-            return
         if not head.startswith(MAGIC):
             raise DamagedFileError(
                 f"{self.name} is not a feedback store", hint="evenodds serve --feedback FILE makes one"
@@ -79,30 +99,11 @@ class SQLite(Database):
                 f"{self.name} is a SQLite database of another program, not a feedback store"
             )
 
-    def _head(self) -> bytes:
-        with self.path.open("rb") as file:
-            return file.read(100)
-
     def _prepare(self) -> None:
-        """Set what every writing connection needs; a new file is marked as a store before anything else."""
-        until = time.monotonic() + self._busy
-        while True:
-            try:
-                if self._value("PRAGMA application_id") != APPLICATION:
-                    self._connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                    self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError as error:
-                # Two workers that make one file: the change of mode does not wait by itself.
-                if "locked" not in str(error) or time.monotonic() > until:
-                    raise
-                time.sleep(0.02)
+        """Set what every writing connection needs."""
+        self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.execute("PRAGMA journal_size_limit = 67108864")
-
-    def _value(self, statement: str) -> object:
-        return self._connection.execute(statement).fetchone()[0]
 
     def has_tables(self) -> bool:
         """Whether this is a store already."""
