@@ -103,6 +103,8 @@ class Flat:
     ----------
     groups
         Their names, a tuple a group; the code of a group is its place, that of an unknown one comes after.
+    edges
+        Ends of the score cells, or of the score bins.
     back
         The way back to the scale of the scores, at evenly spaced points; None if there is none.
     """
@@ -117,6 +119,7 @@ class Flat:
     checksum: str
     settings: dict[str, Any]
     roles: dict[str, Any]
+    edges: Floats
     back: Floats | None
     curves: Curves | None = None
     inner: Floats | None = None
@@ -164,6 +167,7 @@ def flat(model: Reranker) -> Flat:
         "checksum": body["checksum"],
         "settings": body["settings"],
         "roles": body["fitted_on"]["roles"],
+        "edges": scorer.edges if isinstance(scorer, OddsScorer) else scorer.maps.edges,
     }
     if isinstance(scorer, OddsScorer):
         return _odds(scorer, len(model.groups_), common)

@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 Key = str | int
 
 FORMAT = "evenodds-vectors/1"
-TOLERANCE = 1e-9  # of the range of the scores
+TOLERANCE = 1e-9  # of the range of the scores, or of their size
 _GROUPS = 8  # so many groups get items of their own
 _PLACES = 7  # so many cells, from the first to the last
 _UNSEEN = "a group that the model has not seen"
@@ -58,21 +58,17 @@ def golden_vectors(model: Reranker) -> dict[str, Any]:
     """
     known, scorer = flat(model), model.scorer_
     a, b, c = (f"{int(part):016x}" for part in coefficients(known.salt))
-    edges = known.curves.edges if known.curves is not None else _edges(scorer)
+    low, high = known.edges[[0, -1]].tolist()
     return {
         "format": FORMAT,
         "model": known.checksum,
         "criterion": known.criterion,
-        "tolerance": TOLERANCE * max(float(edges[-1] - edges[0]), 1e-300),
+        "tolerance": TOLERANCE * max(high - low, abs(low), abs(high), 1e-300),
         "salt": f"{known.salt:016x}",
         "coefficients": {"a": a, "b": b, "c": c},
         "hash": [_hashed(key, known.salt) for key in _KEYS],
-        "items": _items(known, scorer, edges),
+        "items": _items(known, scorer),
     }
-
-
-def _edges(scorer: Any) -> Floats:
-    return np.asarray(scorer.edges)
 
 
 def _hashed(key: tuple[Key, ...], salt: int) -> dict[str, Any]:
@@ -105,9 +101,9 @@ def _plain_key(key: tuple[Key, ...]) -> list[dict[str, str]]:
     return [{"text": part} if isinstance(part, str) else {"whole": str(part)} for part in key]
 
 
-def _items(known: Flat, scorer: Scorer, edges: Floats) -> list[dict[str, Any]]:
+def _items(known: Flat, scorer: Scorer) -> list[dict[str, Any]]:
     """Return items of the first groups and of unknown ones, whose scores lie in, at, below and above cells."""
-    scores = _scores(known, edges)
+    scores = _scores(known)
     groups: list[tuple[Any, ...]] = [*known.groups[:_GROUPS]]
     if known.unknown != "error":
         width = len(known.group_columns)
@@ -132,8 +128,9 @@ def _items(known: Flat, scorer: Scorer, edges: Floats) -> list[dict[str, Any]]:
     return items
 
 
-def _scores(known: Flat, edges: Floats) -> Floats:
+def _scores(known: Flat) -> Floats:
     """Return scores below, at and between the cells' ends, at atoms, and above."""
+    edges = known.edges
     places = np.unique(np.linspace(0, edges.size - 1, _PLACES).astype(np.int64))
     if known.curves is not None:
         places = np.unique(np.concatenate((places, np.flatnonzero(known.curves.atom)[:3])))
