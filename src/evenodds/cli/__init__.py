@@ -16,23 +16,23 @@ from evenodds.cli.console import discard_notes, explain_warning, one_line, print
 from evenodds.errors import EvenoddsError
 
 COMMANDS = {
-    "demo": "evenodds.cli.demo",
-    "simulate": "evenodds.cli.simulate",
-    "tally": "evenodds.cli.tally",
-    "merge": "evenodds.cli.tally",
-    "fit": "evenodds.cli.fit",
-    "audit": "evenodds.cli.audit",
-    "apply": "evenodds.cli.apply",
-    "forecast": "evenodds.cli.forecast",
-    "drift": "evenodds.cli.drift",
-    "stream": "evenodds.cli.stream",
-    "versions": "evenodds.cli.versions",
-    "experiment": "evenodds.cli.experiment",
-    "export": "evenodds.cli.export",
-    "feedback": "evenodds.cli.feedback",
-    "reproduce": "evenodds.cli.reproduce",
-    "serve": "evenodds.cli.serve",
-    "causal": "evenodds.cli.causal",
+    "demo": ("evenodds.cli.demo", "the paper's simulation, start to finish"),
+    "simulate": ("evenodds.cli.simulate", "write a simulated log"),
+    "tally": ("evenodds.cli.tally", "count a log: all that is ever learned from rows"),
+    "merge": ("evenodds.cli.tally", "add tallies up"),
+    "audit": ("evenodds.cli.audit", "how unfair is it, and how sure is that?"),
+    "fit": ("evenodds.cli.fit", "learn the correction"),
+    "forecast": ("evenodds.cli.forecast", "before launch: what the correction will do"),
+    "apply": ("evenodds.cli.apply", "add fair scores and positions to a log"),
+    "serve": ("evenodds.cli.serve", "fair scores over HTTP, inside a request"),
+    "feedback": ("evenodds.cli.feedback", "look after what a server has recorded"),
+    "export": ("evenodds.cli.export", "the correction for another stack: ONNX, SQL, JSON"),
+    "experiment": ("evenodds.cli.experiment", "after launch: read out an A/B test"),
+    "drift": ("evenodds.cli.drift", "is the correction still fair?"),
+    "stream": ("evenodds.cli.stream", "keep counts and models current, on Spark"),
+    "versions": ("evenodds.cli.versions", "the models of a stream: list, pin, roll back"),
+    "causal": ("evenodds.cli.causal", "why it is unfair: open paths in a graph"),
+    "reproduce": ("evenodds.cli.reproduce", "the paper's study, claim by claim"),
 }
 
 
@@ -47,8 +47,12 @@ class _Lazy(click.Group):
             return None
         from importlib import import_module
 
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), f"{cmd_name}_command")
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), f"{cmd_name}_command")
         return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, said) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
