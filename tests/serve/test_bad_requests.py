@@ -41,10 +41,12 @@ def odds(models, tmp_path_factory):
     from starlette.testclient import TestClient
 
     from evenodds.serve.app import Application
+    from evenodds.serve.run import extensions_of
     from evenodds.serve.settings import ServeSettings
 
     settings = ServeSettings(
         model=str(models["odds"][0]),
+        feedback=str(tmp_path_factory.mktemp("store") / "feedback.db"),
         state=str(tmp_path_factory.mktemp("state")),
         token="a token for tests",
         log="none",
@@ -52,7 +54,7 @@ def odds(models, tmp_path_factory):
         max_candidates=1_000,
         max_lists=20,
     )
-    with TestClient(Application(settings)) as client:
+    with TestClient(Application(settings, extensions_of(settings))) as client:
         yield client
 
 
@@ -341,11 +343,17 @@ def conforms(client, operation, seen):
 
 
 def test_the_openapi_document_holds(odds):
-    """Requests made from the document, right and wrong ones, get the answers that the document promises."""
-    schema = schemathesis.openapi.from_dict(odds.get("/openapi.json").json())
+    """Requests made from the document, right and wrong ones, get the answers that it promises; examples get 200."""
+    document = odds.get("/openapi.json").json()
+    schema = schemathesis.openapi.from_dict(document)
     seen = set()
+    for path, described in document["paths"].items():
+        body = described.get("post", {}).get("requestBody", {}).get("content", {}).get(JSON, {})
+        if "example" in body:
+            seen.add((path, odds.post(path, json=body["example"], headers=BEARER).status_code))
     for found in schema.get_all_operations():
         conforms(odds, found.ok(), seen)
     odds.post("/mode", json={"ramp": 1.0, "shadow": False}, headers=BEARER)
-    assert len({path for path, _ in seen}) >= 7
+    assert len({path for path, _ in seen}) >= 8
+    assert {("/feedback", 200), ("/feedback", 422)} <= seen
     assert {("/rerank", 200), ("/rerank", 422), ("/mode", 200), ("/mode", 422), ("/model", 422)} <= seen

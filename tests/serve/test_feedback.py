@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import evenodds as eo
 
@@ -285,6 +286,53 @@ def test_bad_bodies_are_answered(collecting, body, kind, status):
         answer = client.post("/feedback", content=body, headers={**BEARER, "content-type": kind})
         assert answer.status_code == status, answer.text
         assert answer.json()["detail"]
+
+
+ANY = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=20),
+    st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+NAME = st.one_of(st.sampled_from(["key", "", "a" * 1000, "\0", "ä\u2028", 0, -1, 2**63 - 1, -(2**63)]), ANY)
+FUZZED = st.fixed_dictionaries(
+    {},
+    optional={
+        "key": NAME,
+        "query": NAME,
+        "item": NAME,
+        "label": ANY,
+        "position": ANY,
+        "events": ANY,
+        "more": ANY,
+    },
+)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_any_feedback_is_stored_or_refused(collecting, store, plain):
+    """Whatever the fields hold, the answer is 200, 400 or 422; and what was stored can be read."""
+    with collecting(plain_ids=plain) as client:
+        client.post("/rerank", json={**candidates(3), "key": "key", "ids": [0, -1, "a" * 1000]})
+
+        @settings(max_examples=150, suppress_health_check=list(HealthCheck), database=None)
+        @given(one=FUZZED, many=st.lists(FUZZED, max_size=3), msgpack=st.booleans())
+        def fuzzed(one, many, msgpack):
+            for body in (one, {"events": many}, {**one, "events": many}):
+                try:
+                    content = msgspec.msgpack.encode(body) if msgpack else json.dumps(body).encode()
+                except (OverflowError, UnicodeEncodeError):
+                    continue
+                kind = "application/msgpack" if msgpack else "application/json"
+                answer = client.post("/feedback", content=content, headers={**BEARER, "content-type": kind})
+                assert answer.status_code in {200, 400, 422}, (body, answer.text)
+
+        fuzzed()
+        assert send(client, {"key": "key", "item": 0, "label": 1})["waiting"] == 0
+    assert len(rows(store, "item")) == 3
 
 
 def test_a_store_that_fails_stops_feedback_but_not_the_ranking(collecting, store):

@@ -275,13 +275,18 @@ class Feedback:
         example = {"key": "request-1", "item": "b", "label": 1, "position": 1}
         problems = {
             "400": "Not JSON or MessagePack.",
-            "401": "No token, or a wrong one.",
+            "401": "No token, or a wrong one; nothing was changed.",
+            "405": "Another method.",
+            "406": "None of the accepted types is written here.",
+            "408": "The body did not come in time.",
             "413": "The body is too large.",
             "415": "Another content type.",
-            "422": "Not events; nothing was stored.",
+            "422": "Not events that can be stored; none of them was.",
             "429": "Too many labels wait for lists that were not served here.",
+            "500": "The server failed.",
             "503": "The store is locked, full or away: nothing was acknowledged, send it again.",
         }
+        failed = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         document = {
             "summary": "Say what came of items that were served.",
             "description": "Acknowledged once it is safe; an event that is sent again counts once.",
@@ -294,14 +299,11 @@ class Feedback:
                 },
             },
             "responses": {
-                "200": {"description": "Stored.", "content": {JSON: {"schema": answer}}},
-                **{
-                    status: {
-                        "description": text,
-                        "content": {"application/problem+json": {"schema": {"type": "object"}}},
-                    }
-                    for status, text in problems.items()
+                "200": {
+                    "description": "Stored.",
+                    "content": {media: {"schema": answer} for media in (JSON, MSGPACK)},
                 },
+                **{status: {"description": text, "content": failed} for status, text in problems.items()},
             },
         }
         return {"/feedback": {"post": document}}
