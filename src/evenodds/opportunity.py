@@ -20,7 +20,7 @@ from evenodds.maps import Interpolation, ReturnScale, quantile_function
 from evenodds.merit import merit_mass
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
-from evenodds.reranker import Learned, Reranker
+from evenodds.reranker import THRESHOLDS, Learned, Reranker
 from evenodds.scoring.opportunity import OpportunityScorer, cdf_maps
 from evenodds.scoring.scorer import Scorer
 from evenodds.tally import Tally, check_comparable
@@ -189,7 +189,7 @@ class EqualOpportunity(Reranker):
             "notes": [*bias.notes, *warned],
         }
 
-    def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
+    def fair_cdf(self, tally: Tally, mass: Floats, *, most: int = THRESHOLDS) -> tuple[Floats, Floats]:
         """Return thresholds and the share of each group's mass at or below them."""
         edges, atom = tally.edges, tally.grid.is_atom()
         # Within a cell mass lies evenly; an atom is cut into steps, to follow the way back closely.
@@ -208,6 +208,8 @@ class EqualOpportunity(Reranker):
             keeps = row == len(self.groups_) and self.unknown == "keep"
             knots.append(score if keeps else run if self._only_units else self._blend(run, score))
         thresholds = np.unique(np.concatenate(knots))
+        if thresholds.size > most:  # the shares stay exact
+            thresholds = thresholds[np.linspace(0, thresholds.size - 1, most).astype(np.intp)]
         total = np.cumsum(mass, axis=-1)
         total = total / np.maximum(total[..., -1:], 1e-300)
         total = np.concatenate((np.zeros_like(total[..., :1]), total), axis=-1)
@@ -227,6 +229,14 @@ class EqualOpportunity(Reranker):
         rows = zip(self.groups_, own, self.maps_.cdf, strict=False)  # the last map is the pooled one
         cdf = {group: row for group, is_own, row in rows if is_own}
         return Learned(self.maps_.grid, self.maps_.edges, cdf)
+
+    def spans(self, scores: Floats, code: int) -> tuple[Floats, Floats]:
+        """Return the lowest and the highest fair score of a group's items: they differ where scores tie."""
+        row = code // self.maps_.stride
+        if row == len(self.groups_) and self.unknown == "keep":
+            return scores, scores
+        below, at = self.maps_.limits(scores, row)
+        return self._blend(below, scores), self._blend(at, scores)
 
     def movement(self, tally: Tally) -> float:
         """Return E|fair score - score| over a tally's impressions, each cell at its middle."""

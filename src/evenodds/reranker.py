@@ -29,6 +29,7 @@ from evenodds.tally import Tally, as_tally, is_counted
 
 Ints = npt.NDArray[np.int64]
 
+THRESHOLDS = 50_000  # at most, at which a distribution of fair scores is given
 _HOMES = {"opportunity": "evenodds.opportunity", "odds": "evenodds.odds.equalized"}  # imported on demand
 _INFINITY = "infinity"
 _WRITER = f"evenodds {__version__}"
@@ -170,11 +171,11 @@ class Reranker(ABC):
         self.draws_ = scorer.draws
 
     @abstractmethod
-    def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
+    def fair_cdf(self, tally: Tally, mass: Floats, *, most: int = THRESHOLDS) -> tuple[Floats, Floats]:
         """Return thresholds and, for each group of the tally, the share of `mass` at or below them.
 
         ``mass[..., group, cell]`` lies on the tally's cells, evenly within each; with leading axes several
-        masses are mapped at once.
+        masses are mapped at once. `most` limits the number of thresholds, which grows with groups and cells.
         """
 
     def runs(self, tally: Tally) -> Ints | None:
@@ -208,6 +209,10 @@ class Reranker(ABC):
         """What the model adds to every key, so that two models draw independently."""
         return self.scorer_.salt
 
+    def to_settings(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values."""
+        return {name: _plain(getattr(self, name)) for name in self.settings}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the model file's content, as plain JSON values."""
         self._check_fitted()
@@ -216,7 +221,7 @@ class Reranker(ABC):
             "version": VERSION,
             "criterion": self.criterion,
             "written_by": self.written_by_,
-            "settings": {name: _plain(getattr(self, name)) for name in self.settings},
+            "settings": self.to_settings(),
             "fitted_on": self.fitted_on_,
             "group_columns": list(self.group_columns_),
             "groups": [list(group) for group in self.groups_],

@@ -6,7 +6,8 @@ bias undone; for the ranking as logged, and for what a model would make of it. E
 tally; intervals come from its folds of queries.
 """
 
+from evenodds.audit.intervals import Figure
 from evenodds.audit.measure import audit, largest_distance
 from evenodds.audit.result import SCHEMA, Audit, Distance, label_name
 
-__all__ = ["SCHEMA", "Audit", "Distance", "audit", "label_name", "largest_distance"]
+__all__ = ["SCHEMA", "Audit", "Distance", "Figure", "audit", "label_name", "largest_distance"]

@@ -12,7 +12,7 @@ from evenodds.audit.replicates import Replicates
 from evenodds.exposure import Exposure, companions, placement
 from evenodds.grid import Grid
 from evenodds.position import PositionBias
-from evenodds.reranker import Reranker
+from evenodds.reranker import THRESHOLDS, Reranker
 from evenodds.tally import Tally
 
 Floats = npt.NDArray[np.float64]
@@ -21,6 +21,7 @@ Ints = npt.NDArray[np.int64]
 _POINTS = 201  # of the share above, at which the chance of each position is known
 _HELD = 2_000_000  # numbers in an array at a time, where folds are left out
 _STEPS = 2_000  # of the fair score, where folds are left out
+_BRIEF = (20_000, 800)  # steps in a sweep: of the whole log, and where folds are left out
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,20 @@ class Masses(NamedTuple):
 
 
 def look_ahead(
-    model: Reranker, tally: Tally, bias: PositionBias, masses: Masses, made: Replicates | None
+    model: Reranker,
+    tally: Tally,
+    bias: PositionBias,
+    masses: Masses,
+    made: Replicates | None,
+    *,
+    brief: bool = False,
 ) -> tuple[Fair, tuple[Fair, Fair] | None]:
     """Apply a model to the whole log, and on coarse cells to the replicates, and to the whole log again.
 
-    The last is what the replicates compare with; there is neither of them without replicates.
+    The last is what the replicates compare with; there is neither of them without replicates. `brief` makes
+    do with fewer steps.
     """
-    ahead = Ahead(model, tally, bias)
+    ahead = Ahead(model, tally, bias, brief=brief)
     fair = ahead.whole(masses)
     if made is None:
         return fair, None
@@ -104,7 +112,8 @@ class Ahead:
     shares a list with goes by its group (:func:`evenodds.exposure.companions`).
     """
 
-    def __init__(self, model: Reranker, tally: Tally, bias: PositionBias) -> None:
+    def __init__(self, model: Reranker, tally: Tally, bias: PositionBias, *, brief: bool = False) -> None:
+        self._most = _BRIEF if brief else (THRESHOLDS, _STEPS)
         self.model = model
         self.tally = tally
         self.exposure = Exposure(tally, bias)
@@ -143,18 +152,20 @@ class Ahead:
                 fine.negative + change,
                 like(fine.everyone, left.everyone[rows], whole.everyone),
             )
-            return _thinned(self._fair(self._small, left_fine, moved[rows]))
+            return self._fair(self._small, left_fine, moved[rows])
 
-        # The steps are about twice as many as groups times cells.
-        held = 2 * (len(self.tally.groups) * self._starts.size) * left.everyone[0, :, 0].size
-        step = max(1, _HELD // held)
+        groups = len(self.tally.groups)
+        step = max(1, _HELD // (groups * min(self._most[1], 2 * groups * self._starts.size)))
         found = [some(slice(start, start + step)) for start in range(0, len(moved), step)]
         parts = [np.concatenate(part) for part in zip(*(one.parts() for one in found), strict=True)]
         return Fair(found[0].thresholds, *parts)
 
     def _fair(self, tally: Tally, masses: Masses, moved: Floats | None) -> Fair:
         merit, negative, everyone = masses
-        thresholds, shown = self.model.fair_cdf(tally, everyone)
+        parts = [everyone, *np.moveaxis(merit, -2, 0), np.maximum(negative, 0.0), np.maximum(-negative, 0.0)]
+        most = self._most[0 if moved is None else 1]
+        thresholds, cdfs = self.model.fair_cdf(tally, np.stack(parts), most=most)
+        shown = cdfs[0]
         rows = everyone.sum(axis=-1)
         cdf = self.companions @ shown  # by group: that of the others in its lists
         cdf = np.concatenate((np.zeros_like(cdf[..., :1]), cdf), axis=-1)
@@ -167,11 +178,9 @@ class Ahead:
             away = (moved @ self.chance)[..., None, :]
             at = np.take_along_axis(away, left, axis=-1)
             looked = looked + at + far * (np.take_along_axis(away, left + 1, axis=-1) - at)
-        everyone_by_step = rows[..., None] * _steps(shown)
-        worthy = np.moveaxis(self._mapped(tally, np.moveaxis(merit, -2, 0)), 0, -2)
-        unclipped = self._mapped(tally, np.maximum(negative, 0.0))
-        if (negative < 0).any():
-            unclipped -= self._mapped(tally, np.maximum(-negative, 0.0))
+        by_step = [part.sum(axis=-1)[..., None] * _steps(at) for part, at in zip(parts, cdfs, strict=True)]
+        worthy = np.stack(by_step[1:-2], axis=-2)
+        unclipped = by_step[-2] - by_step[-1]
         seen = worthy[..., 1:, :] * looked[..., None, :]
         unseen = unclipped + (worthy[..., 1:, :] - seen).sum(axis=-2)
         return Fair(
@@ -179,14 +188,9 @@ class Ahead:
             np.concatenate((unseen[..., None, :], seen), axis=-2),
             worthy,
             unclipped,
-            self._positions(everyone_by_step, left, far),
-            (everyone_by_step * looked).sum(axis=-1) / np.maximum(rows, 1e-300),
+            self._positions(by_step[0], left, far),
+            (by_step[0] * looked).sum(axis=-1) / np.maximum(rows, 1e-300),
         )
-
-    def _mapped(self, tally: Tally, mass: Floats) -> Floats:
-        """Return where masses ``[..., group, cell]`` go, by step."""
-        moved: Floats = mass.sum(axis=-1)[..., None] * _steps(self.model.fair_cdf(tally, mass)[1])
-        return moved
 
     def _positions(self, by_step: Floats, left: Ints, far: Floats) -> Floats:
         """Spread each step's impressions over positions, between the two nearest known shares above."""
@@ -198,19 +202,6 @@ class Ahead:
         at += np.bincount(place + 1, (by_step * far).ravel(), size)
         spread: Floats = at.reshape(*lists, _POINTS) @ self.chance.T
         return spread
-
-
-def _thinned(fair: Fair) -> Fair:
-    """Join steps until there are few enough: many groups have many thresholds."""
-    size = fair.thresholds.size
-    if size <= _STEPS:
-        return fair
-    last = np.unique(np.linspace(0, size - 1, _STEPS).astype(np.intp))
-    first = np.concatenate(([0], last[:-1] + 1))
-    observed, merit, negative = (
-        np.add.reduceat(part, first, axis=-1) for part in (fair.observed, fair.merit, fair.negative)
-    )
-    return Fair(fair.thresholds[last], observed, merit, negative, fair.rows, fair.exposure)
 
 
 def _small(tally: Tally, model: Reranker) -> tuple[Tally, Ints, Ints]:

@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 _MANY = 40  # past so many comparisons errors are drawn at fewer points
 _POINTS, _FEWER = 800, 50
+_TOLD = 60  # pairs that get an interval in a sweep
 _TESTED = 4  # then a test looks at every fourth of those
 
 
@@ -29,10 +30,16 @@ class Comparison:
         The log with folds left out; None without enough of them.
     groups, labels, kinds
         How many there are: what the p-values will be corrected for.
+    brief
+        Kolmogorov-Smirnov distances only, and with many pairs intervals only where the upper end may be
+        the largest: for a sweep, which compares again and again.
     """
 
-    def __init__(self, made: Replicates | None, groups: int, labels: int, kinds: int) -> None:
+    def __init__(
+        self, made: Replicates | None, groups: int, labels: int, kinds: int, *, brief: bool = False
+    ) -> None:
         self.made = made
+        self.brief = brief
         self.pairs = list(combinations(range(groups), 2))
         tests = len(self.pairs) * labels
         self._many = tests * kinds > _MANY
@@ -67,15 +74,29 @@ class Comparison:
             kept = np.unique(np.linspace(0, ends.size - 1, most).astype(np.intp))
             ends, whole, left = ends[kept], whole[:, kept], left[:, :, kept]
         steps = np.diff(ends)
+        told = self._told(whole, left)
         return [
             self._spread(
                 widths,
                 cdf[i] - cdf[j],
-                (steps, whole[i] - whole[j], left[:, i] - left[:, j]),
+                (steps, whole[i] - whole[j], left[:, i] - left[:, j]) if (i, j) in told else None,
                 in_sample=in_sample,
             )
             for i, j in self.pairs
         ]
+
+    def _told(self, whole: Floats, left: Floats) -> set[tuple[int, int]]:
+        """Return the pairs that get an interval."""
+        made = self.made
+        if not self.brief or made is None or len(self.pairs) <= _TOLD:
+            return set(self.pairs)
+        parts = made.deviations(left)
+        upper = []
+        for i, j in self.pairs:
+            apart = np.abs(whole[i] - whole[j])
+            error = np.sqrt(((parts[:, i] - parts[:, j]) ** 2).sum(axis=0))
+            upper.append(float(np.nan_to_num(apart + made.quantile * error).max()))
+        return {self.pairs[place] for place in np.argsort(upper)[-_TOLD:]}
 
     def _spread(
         self,
@@ -87,19 +108,23 @@ class Comparison:
     ) -> Spread:
         if np.isnan(difference).any():
             return Spread(Figure(None), Figure(None))
-        ks, w1 = min(float(np.abs(difference).max()), 1.0), float(area(widths, difference))
-        if not in_sample and w1 > 0:
-            ends = area(widths[:1], difference[:2]) + area(widths[-1:], difference[-2:])
-            self.outer = max(self.outer, float(ends) / w1)
+        ks, w1 = min(float(np.abs(difference).max()), 1.0), Figure(None)
+        if not self.brief:
+            w1 = Figure(float(area(widths, difference)))
+            if not in_sample and w1.value:
+                ends = area(widths[:1], difference[:2]) + area(widths[-1:], difference[-2:])
+                self.outer = max(self.outer, float(ends) / w1.value)
         # Without some fold a group may have none of the label: then nothing can be said of the error.
         if coarse is None or self.made is None or self._signs is None or np.isnan(coarse[2]).any():
-            return Spread(Figure(ks), Figure(w1))
+            return Spread(Figure(ks), w1)
         steps, center, left = coarse
         parts = self.made.deviations(left)
         tested = slice(None, None, _TESTED if self._many else 1)
+        if w1.value is not None:
+            w1 = integral(w1.value, steps, center, parts, self.made, in_sample=in_sample)
         return Spread(
             largest(ks, center, parts, self.made, in_sample=in_sample),
-            integral(w1, steps, center, parts, self.made, in_sample=in_sample),
+            w1,
             None if in_sample else sign_flip(center[tested], parts[:, tested], self.made, self._signs),
         )
 

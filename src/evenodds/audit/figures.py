@@ -33,16 +33,20 @@ def group_figures(observed: Floats, merit: Floats, negative: Floats, rows: Float
         exposure follows merit); ``auc_observed`` and ``auc_merit``, see :func:`cross_auc`.
     """
     clicked, worthy = observed[..., 1:, :].sum(axis=-2), merit[..., 1:, :].sum(axis=-2)
-    rate, merit_rate = _ratio(clicked.sum(axis=-1), rows), _ratio(worthy.sum(axis=-1), rows)
-    parity = _ratio(rate, merit_rate)
+    rates = rate_figures(clicked.sum(axis=-1), worthy.sum(axis=-1), rows)
+    parity = rates["parity"]
     return {
-        "positive_rate": rate,
-        "merit_rate": merit_rate,
-        "parity": parity,
+        **rates,
         "parity_ratio": _ratio(parity[..., :, None], parity[..., None, :]),
         "auc_observed": cross_auc(clicked, observed[..., 0, :]),
         "auc_merit": cross_auc(worthy, negative),
     }
+
+
+def rate_figures(clicked: Floats, worthy: Floats, rows: Floats) -> dict[str, Floats]:
+    """Return ``positive_rate``, ``merit_rate`` and ``parity`` from observed and merit positives, and rows."""
+    rate, merit_rate = _ratio(clicked, rows), _ratio(worthy, rows)
+    return {"positive_rate": rate, "merit_rate": merit_rate, "parity": _ratio(rate, merit_rate)}
 
 
 def exposure_figures(rows: Floats, weights: Floats) -> dict[str, Floats]:

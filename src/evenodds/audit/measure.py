@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import combinations
 
 import numpy as np
@@ -76,13 +77,15 @@ def audit(
     """
     tally = as_tally(data, roles)
     check_comparable(tally)
-    return _Auditor(tally, model, position_bias_method).run()
+    return Auditor(tally, model, position_bias_method).run()
 
 
-class _Auditor:
-    """One audit: what its steps share."""
+class Auditor:
+    """One audit: what its steps share; `brief` for a sweep, with fewer steps and intervals."""
 
-    def __init__(self, tally: Tally, model: Reranker | None, method: Method | None) -> None:
+    def __init__(
+        self, tally: Tally, model: Reranker | None, method: Method | None = None, *, brief: bool = False
+    ) -> None:
         self.tally, self.model = tally, model
         self.names = [group_name(group) for group in tally.groups]
         self.in_sample = model is not None and fitted_on(model, tally)
@@ -108,18 +111,33 @@ class _Auditor:
             self.rows.sum(axis=0), tally.squares.sum(axis=(0, 1), dtype=np.float64)
         )
         self.small = [_why_small(row) for row in self.evidence]
+        self.brief, self.notes = brief, list[str]()
+        labels = self.observed.shape[1]
+        self.compare = Comparison(self.made, len(self.names), labels, len(self._kinds()), brief=brief)
+        self._known: dict[tuple[str, int], list[Spread]] = {}
+        self.look_ahead()
+
+    def look_ahead(self) -> None:
+        """Apply the model."""
         self.fair: Fair | None = None
         self.ahead: tuple[Fair, Fair] | None = None
-        self.notes: list[str] = []
-        self.outer = 0.0
+        if self.model is not None:
+            masses = Masses(self.merit, self.negative, self.observed.sum(axis=1))
+            self.fair, self.ahead = look_ahead(
+                self.model, self.tally, self.bias, masses, self.made, brief=self.brief
+            )
+
+    def at(self, model: Reranker) -> Auditor:
+        """Return an auditor of the same log for another strength of the model; what stays is shared."""
+        other = copy.copy(self)
+        other.model, other.notes = model, []
+        other.look_ahead()
+        return other
 
     def run(self) -> Audit:
         """Compute everything."""
         tally, model = self.tally, self.model
-        if model is not None:
-            masses = Masses(self.merit, self.negative, self.observed.sum(axis=1))
-            self.fair, self.ahead = look_ahead(model, tally, self.bias, masses, self.made)
-        distances = self._distances()
+        distances = self.distances()
         if not any(distance.label for distance in distances):
             raise TallyError(
                 "fewer than two groups have positives: there is nothing to compare",
@@ -144,22 +162,24 @@ class _Auditor:
 
     # Distances
 
-    def _distances(self) -> tuple[Distance, ...]:
+    def distances(self) -> tuple[Distance, ...]:
+        """Compare every pair of groups, given each label."""
         labels, kinds = (*range(1, self.observed.shape[1]), 0), self._kinds()
-        compare = Comparison(self.made, len(self.names), len(labels), len(kinds))
+        compare = self.compare
         found: list[Distance] = []
         for label in labels:
             empty = [place for place in range(len(self.names)) if self.observed[place, label].sum() <= 0]
             what = label_name(label, self.tally.roles.outcomes)
             self.notes += [f"group {self.names[place]} has no {what} label: left out" for place in empty]
             for kind in kinds:
-                logged = self._logged(compare, kind, label)
+                if (kind, label) not in self._known:
+                    self._known[kind, label] = self._logged(compare, kind, label)
+                logged = self._known[kind, label]
                 fair = self._compared_fair(compare, kind, label)
                 for (i, j), one, two in zip(compare.pairs, logged, fair, strict=True):
                     if i not in empty and j not in empty and one.ks.value is not None:
                         names = (self.names[i], self.names[j])
                         found.append(Distance(label, kind, names, one, two, self._small_pair(label, i, j)))
-        self.outer = compare.outer
         return adjusted(found)
 
     def _small_pair(self, label: int, i: int, j: int) -> str | None:
@@ -343,10 +363,9 @@ class _Auditor:
             )
         if self.in_sample:
             said.append("audited on the log it was fitted on: intervals after the model allow for that")
-        if self.outer > _OUTER:
-            said.append(
-                f"{100 * self.outer:.0f} % of a Wasserstein distance lies in the outermost score cells: outliers?"
-            )
+        if self.compare.outer > _OUTER:
+            part = f"{100 * self.compare.outer:.0f} % of a Wasserstein distance"
+            said.append(f"{part} lies in the outermost score cells: outliers?")
         return said
 
 

@@ -90,7 +90,7 @@ def _by_bin(mass: Floats, cell_bin: Ints, bins: int) -> Floats:
     return found
 
 
-def _times(values: Floats, matrix: sparse.csr_array) -> Floats:
+def _times(values: Floats, matrix: sparse.sparray) -> Floats:
     product: Floats = values.reshape(-1, values.shape[-1]) @ matrix
     return product.reshape(*values.shape[:-1], matrix.shape[1])
 
@@ -131,8 +131,8 @@ class _Pieces:
         whole = (_integral(x, a) - _integral(x - b, a)) / np.maximum(b, 1e-300)
         share = np.clip(np.where(b > 1e-6 * a, whole, (x - b / 2) / a), 0.0, 1.0)
         shape = (mass.shape[-1], size + 1)
-        within = sparse.csr_array((share * self.chance[piece], (self.source[piece], place)), shape)
-        passed = sparse.csr_array((self.chance, (self.source, last)), shape)
+        within = sparse.coo_array((share * self.chance[piece], (self.source[piece], place)), shape)
+        passed = sparse.coo_array((self.chance, (self.source, last)), shape)
         total = _times(mass, within) + np.cumsum(_times(mass, passed), axis=-1)
         return total[..., :-1]
 

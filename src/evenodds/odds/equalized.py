@@ -25,7 +25,7 @@ from evenodds.odds.fit import fit_kernels
 from evenodds.odds.order import harmless_order
 from evenodds.position import PositionBias, position_bias
 from evenodds.position.estimate import Method
-from evenodds.reranker import Reranker
+from evenodds.reranker import THRESHOLDS, Reranker
 from evenodds.scoring.kernel import MAX_ROWS
 from evenodds.scoring.odds import OddsScorer, Within
 from evenodds.scoring.scorer import Scorer
@@ -239,8 +239,9 @@ class EqualizedOdds(Reranker):
         """Return the scores below which the given shares of all old scores lie."""
         return cast("OddsScorer", self.scorer_).score_at(levels)
 
-    def fair_cdf(self, tally: Tally, mass: Floats) -> tuple[Floats, Floats]:
-        """Return thresholds and the share of each group's mass at or below them."""
+    def fair_cdf(self, tally: Tally, mass: Floats, *, most: int = THRESHOLDS) -> tuple[Floats, Floats]:
+        """Return thresholds and the share of each group's mass at or below them; they are few."""
+        del most
         from evenodds.odds.distribution import fair_distribution
 
         return fair_distribution(self, tally, mass)
