@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds \
-  bench-feedback bench-serve soak soak-short bench-exports figures readme example wheel lock format clean
+  bench-feedback bench-serve soak soak-short bench-exports figures picture readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -15,6 +15,11 @@ help:  ## print these targets
 	@test -d .venv || $(PYTHON) -m venv .venv
 	@$(PIP) install --require-hashes -r requirements/run.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What the page of the demo needs.
+.venv/report: requirements/report.lock .venv/run
+	@$(PIP) install --require-hashes -r requirements/report.lock
 	@touch $@
 
 .venv/dev: requirements/dev.lock .venv/run
@@ -29,7 +34,7 @@ help:  ## print these targets
 	@$(PIP) install --require-hashes -r requirements/docs.lock
 	@touch $@
 
-demo: .venv/run  ## run the main job: the paper's simulation, start to finish
+demo: .venv/report  ## run the main job: the paper's simulation, start to finish
 	@$(BIN)/evenodds demo --force
 
 test: .venv/dev  ## run the tests
@@ -93,6 +98,9 @@ figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh 
 example: .venv/run  ## make the small log that ships
 	@$(BIN)/evenodds simulate -o examples/impressions.parquet --queries 1000 --seed 1 --force
 
+picture: .venv/dev  ## the picture of a report in the README (needs Chromium)
+	@$(BIN)/python bench/picture.py
+
 readme: .venv/dev  ## put what the commands print into the README and the pages of the site
 	@$(BIN)/python bench/readme.py
 
@@ -105,7 +113,7 @@ wheel: .venv/run  ## build the wheel and try it in an environment of its own
 	@cd build/wheel && venv/bin/evenodds demo --queries 2000 --force
 
 lock:  ## renew the lock files (needs uv)
-	cd requirements && for name in run dev spark docs; do \
+	cd requirements && for name in run dev report spark docs; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --custom-compile-command "make lock" $$name.in -o $$name.lock; done
 

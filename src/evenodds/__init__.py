@@ -36,6 +36,7 @@ from evenodds.opportunity import EqualOpportunity
 from evenodds.outlook import Forecast
 from evenodds.position import PositionBias, position_bias
 from evenodds.readout import Experiment
+from evenodds.report import report
 from evenodds.reranker import Reranker, load
 from evenodds.simulate import simulate
 from evenodds.tally import Tally, tally
@@ -94,6 +95,7 @@ __all__ = [
     "forecast",
     "load",
     "position_bias",
+    "report",
     "simulate",
     "sweep",
     "tally",

@@ -346,7 +346,7 @@ def test_apply_draws_by_key(run, tmp_path, tied):
 
 
 def test_demo_runs_the_whole_story(run, tmp_path, monkeypatch):
-    """Demo writes log, tally and model, and prints unfairness before and after."""
+    """Demo writes log, tally, model and page, prints unfairness before and after, and ends by naming the page."""
     fewer = partial(outcome_on_fresh_lists, queries=3_000)
     monkeypatch.setattr(sys.modules["evenodds.simulate"], "outcome_on_fresh_lists", fewer)
     out = done(run("demo", "-o", tmp_path / "demo", "--queries", 1_000))
@@ -354,7 +354,9 @@ def test_demo_runs_the_whole_story(run, tmp_path, monkeypatch):
     before, after = next(line.split()[-2:] for line in out.splitlines() if "Kolmogorov-Smirnov" in line)
     assert float(before) > 0.5
     assert float(after) < 0.06
-    assert sorted(path.suffix for path in (tmp_path / "demo").iterdir()) == [".json", ".parquet", ".tally"]
+    written = sorted(path.suffix for path in (tmp_path / "demo").iterdir())
+    assert written == [".html", ".json", ".parquet", ".tally"]
+    assert out.splitlines()[-1] == f"wrote {tmp_path / 'demo' / 'report.html'}: open it in a browser"
     refused(run("demo", "-o", tmp_path / "demo", "--queries", 1_000), "exists already")
 
 

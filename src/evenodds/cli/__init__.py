@@ -22,6 +22,7 @@ COMMANDS = {
     "merge": ("evenodds.cli.tally", "add tallies up"),
     "audit": ("evenodds.cli.audit", "how unfair is it, and how sure is that?"),
     "fit": ("evenodds.cli.fit", "learn the correction"),
+    "report": ("evenodds.cli.report", "one page for people: what is unfair, and what a fix costs"),
     "forecast": ("evenodds.cli.forecast", "before launch: what the correction will do"),
     "apply": ("evenodds.cli.apply", "add fair scores and positions to a log"),
     "serve": ("evenodds.cli.serve", "fair scores over HTTP, inside a request"),
@@ -79,6 +80,7 @@ def cli() -> None:
       evenodds demo                              the whole story on simulated data
       evenodds audit log.parquet                 how unfair is it?
       evenodds fit log.parquet -o model.json     learn the correction
+      evenodds report model.json log.parquet -o report.html
       evenodds apply model.json log.parquet -o fair.parquet
 
     Columns named score, group, label, position, query, item and weight are found by themselves;
@@ -91,9 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     discard_notes()
     warnings.showwarning = explain_warning
     try:
-        code = cli.main(
-            list(arguments) if arguments is not None else None, prog_name="evenodds", standalone_mode=False
-        )
+        typed = list(sys.argv[1:] if arguments is None else arguments)
+        code = cli.main(list(typed), prog_name="evenodds", standalone_mode=False, obj=typed)
     except EvenoddsError as error:
         one_line(str(error))
         sys.exit(2)

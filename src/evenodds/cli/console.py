@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,12 @@ def print_notes() -> None:
 def discard_notes() -> None:
     """Forget the notes of an earlier call in the same process."""
     _NOTES.clear()
+
+
+def command_line(context: click.Context) -> str:
+    """Return the command as it was typed."""
+    typed: list[str] = context.find_root().obj or []
+    return shlex.join(["evenodds", *typed])
 
 
 def print_json(value: object) -> None:

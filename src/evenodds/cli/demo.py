@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from evenodds.cli.console import progress
-from evenodds.errors import OutputError
+from evenodds.cli.console import command_line, progress
+from evenodds.errors import MissingExtraError, OutputError
 
 
 @click.command("demo")
@@ -17,22 +17,25 @@ from evenodds.errors import OutputError
     default="demo",
     show_default=True,
     type=click.Path(),
-    help="Folder for the log, tally and model.",
+    help="Folder for the log, tally, model and page.",
 )
 @click.option("--queries", type=int, default=100_000, show_default=True, help="Lists in the training log.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
 @click.option("--force", is_flag=True, help="Overwrite files in the folder.")
-def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
+@click.pass_context
+def demo_command(ctx: click.Context, /, out: str, queries: int, seed: int, force: bool) -> None:
     """Run the paper's simulation: log a biased ranking, learn the correction, rank fresh lists fairly.
 
     Two groups; the model scores one of them too high; users look at the top of the list. The clicks on
-    the fresh lists are drawn anew, at the positions that the fair ranking gives.
+    the fresh lists are drawn anew, at the positions that the fair ranking gives. The page that it ends
+    with needs the extra "report".
 
     \b
       evenodds demo --queries 20000
     """
     from evenodds.files import check_output
     from evenodds.opportunity import EqualOpportunity
+    from evenodds.report.make import report
     from evenodds.simulate import draw_population, outcome_on_fresh_lists, write_simulated
     from evenodds.tally import tally
 
@@ -46,7 +49,8 @@ def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
         folder / "impressions.tally",
         folder / "model.json",
     )
-    for path in (log, counts, model_file):
+    page = folder / "report.html"
+    for path in (log, counts, model_file, page):
         check_output(path, overwrite=force)
     with progress("simulating", queries * 50) as tick:
         write_simulated(log, queries, seed=seed, overwrite=force, progress=tick)
@@ -72,3 +76,9 @@ def demo_command(out: str, queries: int, seed: int, force: bool) -> None:
         f"  share of items clicked                                  {before.click_rate:.4f}   {after.click_rate:.4f}"
     )
     click.echo(f"wrote {log}, {counts}, {model_file}")
+    try:
+        report(counted, model, page, overwrite=force, command=command_line(ctx))
+    except MissingExtraError as error:
+        click.echo(f"no page: {error}")
+    else:
+        click.echo(f"wrote {page}: open it in a browser")

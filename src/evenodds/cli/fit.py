@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from evenodds.cli.console import print_json
+from evenodds.cli.console import command_line, print_json
 from evenodds.cli.model_options import model_options, unfitted
 from evenodds.cli.options import (
     Counting,
@@ -26,6 +26,9 @@ from evenodds.reranker import Reranker
 @click.argument("logs", nargs=-1, required=True)
 @output_options("the model (.json)")
 @model_options
+@click.option(
+    "--report", "page", type=click.Path(), help="Also write the page about this log and model (.html)."
+)
 @bias_options
 @column_options
 @counting_options
@@ -39,6 +42,7 @@ def fit_command(
     out: str,
     force: bool,
     criterion: str,
+    page: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -53,21 +57,39 @@ def fit_command(
     \b
       evenodds fit log.parquet -o model.json
       evenodds fit day*.tally -o model.json --criterion odds --objective auc
+      evenodds fit log.parquet -o model.json --report report.html
     """
     check_output(out, overwrite=force)
+    _check_page(page, force=force)
     counting = Counting.take(options)
     model = unfitted(context, criterion, options)
     model.check_settings()
     model.fit(count(logs, counting))
     model.save(out, overwrite=force)
+    if page is not None:
+        from evenodds.report.make import report
+
+        report(model.tally_, model, page, overwrite=force, command=command_line(context))
     if as_json:
+        written = {"out": out} | ({} if page is None else {"report": page})
         bias = model.position_bias_.to_dict()
         print_json(
-            {"out": out, "criterion": criterion, "diagnostics": model.diagnostics_, "position_bias": bias}
+            {**written, "criterion": criterion, "diagnostics": model.diagnostics_, "position_bias": bias}
         )
         return
     describe(model)
     click.echo(f"wrote {out} ({file_size(out)})")
+    if page is not None:
+        click.echo(f"wrote {page} ({file_size(page)})")
+
+
+def _check_page(page: str | None, *, force: bool) -> None:
+    """Say before any counting that a page cannot be written."""
+    if page is not None:
+        from evenodds.report.make import converter
+
+        converter()
+        check_output(page, overwrite=force)
 
 
 def describe(model: Reranker) -> None:
