@@ -1,3 +1,4 @@
+import itertools
 from contextlib import contextmanager
 
 import numpy as np
@@ -52,12 +53,13 @@ def models(log, tmp_path_factory):
 @pytest.fixture
 def serving(models, tmp_path):
     """Start an application in this process: `with serving("odds") as client:`."""
+    number = itertools.count()
 
     @contextmanager
     def start(name="opportunity", **settings):
         path = tmp_path / "model.json"
         path.write_bytes(models[name][0].read_bytes())
-        plain = {"token": TOKEN, "log": "none", "poll": 0.02, "state": str(tmp_path / "state")}
+        plain = {"token": TOKEN, "log": "none", "poll": 0.02, "state": str(tmp_path / f"state{next(number)}")}
         asked = ServeSettings(model=str(path), **{**plain, **settings})
         app = Application(asked, extensions_of(asked))
         with TestClient(app, raise_server_exceptions=True) as client:

@@ -190,19 +190,23 @@ def test_unknown_groups_are_counted_or_refused(serving, models):
 # Shadow and ramp
 
 
-def test_shadow_mode_computes_and_shows_the_old_order(serving):
+def test_shadow_mode_computes_and_shows_the_old_order(serving, capfd):
     """In shadow mode scores and order are those that were sent; what the model would do is counted."""
     asked = candidates()
-    with serving("odds", shadow=True) as client:
+    with serving("odds", shadow=True, log="all") as client:
         answer = client.post("/rerank", json=asked).json()
         metrics = client.get("/metrics").text
     assert answer["arm"] == "shadow"
+    line = json.loads(
+        next(line for line in capfd.readouterr().err.splitlines() if '"shadow"' in line and "lists" in line)
+    )
+    assert line["moved"] > 0
     assert answer["scores"] == asked["scores"]
     assert answer["order"] == np.argsort(-np.array(asked["scores"]), kind="stable").tolist()
     moved = float(
         next(line for line in metrics.splitlines() if line.startswith("evenodds_shadow_moved")).split()[1]
     )
-    assert moved > 0
+    assert moved == line["moved"]
     assert 'evenodds_candidates_total{arm="shadow, fair",group="men"}' in metrics
 
 
@@ -308,6 +312,17 @@ def test_a_state_folder_outlives_the_server(serving, models):
         assert again.get("/model").json()["version"] == posted
         assert again.get("/model").json()["serving"]["ramp"] == 0.5
         assert 'arm="fair"' not in again.get("/metrics").text
+
+
+def test_a_worker_starts_while_the_file_is_damaged(serving):
+    """A worker that is started anew serves what the others serve, whatever the model file holds by then."""
+    with serving("opportunity") as client:
+        version = client.get("/model").json()["version"]
+        settings = client.app_under_test.settings
+        client.model_file.write_text("{", encoding="utf-8")
+        with TestClient(Application(settings)) as another:
+            assert another.get("/model").json()["version"] == version
+            until(lambda: another.get("/model").json()["serving"]["refused"])
 
 
 # Who may do what

@@ -7,6 +7,8 @@ paths are Starlette's. What other parts of a server add, such as a store of feed
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
@@ -84,6 +86,7 @@ class Application:
         self.holder = Holder(self.store, self.metrics, self.log)
         self.stopping = False
         self._active = 0
+        self._parent = os.getppid()
         self._intake = Intake(settings.max_body, settings.timeout)
         routes = [*control_routes(self), *(route for part in extensions for route in part.routes())]
         self.routes = routes
@@ -246,6 +249,8 @@ class Application:
         while True:
             await asyncio.sleep(min(self.settings.timeout / 4, 1.0))
             self._intake.sweep()
+            if self.settings.workers > 1 and os.getppid() != self._parent:
+                os.kill(os.getpid(), signal.SIGTERM)  # the parent was killed: nobody would stop this worker
 
     def _note(self, path: str, status: int, start: float, said: dict[str, Any]) -> None:
         took = time.perf_counter() - start

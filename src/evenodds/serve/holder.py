@@ -21,11 +21,20 @@ class Holder:
     def __init__(self, store: Store, metrics: Metrics, log: Log) -> None:
         self._store, self._metrics, self._log = store, metrics, log
         self._turn = asyncio.Lock()
-        state = store.open()
-        self._mark = store.mark()
+        self._mark = (0, 0, 0)
+        self.live, state = self._first()
         self._look = state.file
-        self.live = self._live(state, None)
         self.refused = state.refused
+
+    def _first(self) -> tuple[Live, State]:
+        while True:
+            self._mark = self._store.mark() if self._store.exists() else self._mark
+            state = self._store.join()
+            try:
+                return self._live(state, None), state
+            except FileNotFoundError:  # replaced and cleared away meanwhile: the state names another
+                if self._store.read().generation == state.generation:
+                    raise
 
     async def follow(self) -> None:
         """Look at the model file and the state, again and again."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from evenodds.serve.rerank import Served
+from evenodds.serve.rerank import Served, moved
 
 _HELD_BYTES = 1 << 15
 _encode = msgspec.json.Encoder().encode
@@ -28,6 +28,7 @@ class RequestLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     candidates: int | None = None
     unknown: int | None = None
     arm: str | list[str] | None = None
+    moved: int | None = None
     keys: list[str | int | None] | None = None
     ids: list[Any] | None = None
 
@@ -79,6 +80,8 @@ class Log:
             said["candidates"] = sum(part.scores.size for part in served)
             said["unknown"] = sum(part.unknown for part in served)
             said["arm"] = [part.arm for part in served]
+        if any(part.arm == "shadow" for part in served):
+            said["moved"] = sum(moved(part) for part in served)
         if self.ids:
             said["keys"] = [part.key for part in served]
             said["ids"] = [None if part.ids is None else list(part.ids) for part in served]

@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from evenodds.files import written_aside
 from evenodds.serve.loaded import Live, Loaded
-from evenodds.serve.rerank import Served
+from evenodds.serve.rerank import Served, moved, would_be_order
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _BATCH = 128  # lists whose figures are summed at a time, and
@@ -162,11 +162,8 @@ class Metrics:
                 would = [would_be_order(served) for _, served in part]
                 codes = [served.codes[order] for (_, served), order in zip(part, would, strict=True)]
                 self._exposed("shadow, fair", loaded, codes)
-                moved = sum(
-                    int(np.count_nonzero(order != served.order))
-                    for (_, served), order in zip(part, would, strict=True)
-                )
-                self.sums.moved[arm] = self.sums.moved.get(arm, 0.0) + moved
+                elsewhere = sum(moved(served) for _, served in part)
+                self.sums.moved[arm] = self.sums.moved.get(arm, 0.0) + elsewhere
 
     def _exposed(self, arm: str, loaded: Loaded, codes: list[Places]) -> None:
         """Add up the candidates of each group, and the weights of the positions where they stand."""
@@ -176,14 +173,6 @@ class Metrics:
         exposure = np.bincount(group, weights, minlength=len(loaded.names)).tolist()
         for sums, values in ((self.sums.candidates, count), (self.sums.exposure, exposure)):
             _add(sums.setdefault(arm, {}), dict(zip(loaded.names, values, strict=True)))
-
-
-def would_be_order(served: Served) -> Places:
-    """Return the order by the model's scores, whatever was shown."""
-    if served.fair is None:
-        return served.order
-    order: Places = (-served.fair).argsort(kind="stable")
-    return order
 
 
 class _Collector:

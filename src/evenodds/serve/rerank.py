@@ -113,6 +113,19 @@ class Served:
         self.order: Codes = (-self.served).argsort(kind="stable")
 
 
+def would_be_order(served: Served) -> Codes:
+    """Return the order by the model's scores, whatever was shown."""
+    if served.fair is None:
+        return served.order
+    order: Codes = (-served.fair).argsort(kind="stable")
+    return order
+
+
+def moved(served: Served) -> int:
+    """Return how many candidates the model would have put elsewhere than where they were shown."""
+    return int(np.count_nonzero(would_be_order(served) != served.order))
+
+
 def _columns(groups: Any, columns: tuple[str, ...]) -> Any:
     if isinstance(groups, dict):
         if set(groups) != set(columns):

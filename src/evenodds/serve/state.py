@@ -72,7 +72,7 @@ class Store:
     def open(self) -> State:
         """Take the model file in, unless it is the one that was seen last."""
         with self._locked():
-            known = self._read() if self._state.exists() else None
+            known = self._read() if self.exists() else None
             look = self.look()
             if known is not None and known.file == look:
                 return known
@@ -87,6 +87,17 @@ class Store:
             )
             self._write(state)
             return state
+
+    def join(self) -> State:
+        """Return the state that other workers know already; make it if there is none.
+
+        A worker that starts anew must not fail because the model file is damaged just then.
+        """
+        return self._read() if self.exists() else self.open()
+
+    def exists(self) -> bool:
+        """Whether there is a state."""
+        return self._state.exists()
 
     def read(self) -> State:
         """Return the present state."""
