@@ -17,35 +17,61 @@ from evenodds.errors import MissingExtraError, SettingsError
 @click.argument("model", type=click.Path())
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port; 0 takes any free one.",
 )
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="How many processes serve."
+)
 @click.option(
     "--token-file",
     type=click.Path(),
     help="File with the token of requests that change state.  [default: $EVENODDS_TOKEN]",
 )
 @click.option(
-    "--ramp", type=click.FloatRange(0, 1), default=1.0, show_default=True, help="Share of keys served fair."
+    "--ramp",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="Share of request keys that are served the fair order.",
 )
 @click.option("--shadow", is_flag=True, help="Compute and count fair scores, answer with the old order.")
-@click.option("--state", type=click.Path(), help="Folder that outlives the server: posted models, rollbacks.")
 @click.option(
-    "--max-body", type=click.IntRange(1), default=8 << 20, show_default=True, help="Bytes a request."
+    "--state", type=click.Path(), help="Folder for posted models and rollbacks that outlives the server."
 )
 @click.option(
-    "--max-candidates", type=click.IntRange(1), default=10_000, show_default=True, help="A request."
+    "--max-body", type=click.IntRange(1), default=8 << 20, show_default=True, help="Most bytes in a request."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0.01), default=10.0, show_default=True, help="Seconds a request."
+    "--max-candidates",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Most candidates in a request.",
 )
-@click.option("--max-concurrent", type=click.IntRange(1), default=1_000, show_default=True, help="A worker.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.01),
+    default=10.0,
+    show_default=True,
+    help="Most seconds for a request.",
+)
+@click.option(
+    "--max-concurrent",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="Most requests at a time in a worker.",
+)
 @click.option(
     "--log",
     type=click.Choice(["all", "events", "none"]),
     default="all",
     show_default=True,
-    help="JSON lines.",
+    help="JSON lines on standard error: with requests, or events alone.",
 )
 @click.option(
     "--feedback",
