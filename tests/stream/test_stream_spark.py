@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -311,3 +312,51 @@ def test_one_stream_a_folder(spark, tmp_path, grid):
         with pytest.raises(SystemExit) as stopped:
             main(["stream", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--once"])
     assert stopped.value.code == 2
+
+
+def test_it_runs_until_it_is_asked_to_end(spark, tmp_path, grid):
+    """Without --once new files are taken as they come; SIGTERM ends it in good order, with exit code 0."""
+    logs = tables(3)
+    put(tmp_path / "in", "0", logs[0])
+
+    def rows():
+        held = State.load(tmp_path / "out")
+        return 0 if held is None else held.tally.rows
+
+    def meanwhile():
+        for place, table in enumerate(logs):
+            if place:
+                put(tmp_path / "in", f"{place}", table)
+            until = time.monotonic() + 60
+            while rows() < 400 * (place + 1) and time.monotonic() < until:
+                time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=meanwhile)
+    thread.start()
+    with pytest.raises(SystemExit) as stopped:
+        main(["stream", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--trigger", "1 second",
+              "--grid-from", str(grid)])  # fmt: skip
+    thread.join()
+    assert stopped.value.code == 0
+    assert rows() == 1_200
+    status = json.loads((tmp_path / "out" / "status.json").read_text())
+    assert status["rows"] == 1_200
+
+
+def test_a_file_that_cannot_be_read_is_named(spark, tmp_path, grid, capsys):
+    """Half a file stops the stream with one line that names it; put right, the stream goes on."""
+    table = tables(1)[0]
+    put(tmp_path / "in", "0", table)
+    stream(tmp_path / "in", tmp_path / "out", "--grid-from", grid)
+    (tmp_path / "in" / "1.parquet").write_bytes((tmp_path / "in" / "0.parquet").read_bytes()[:3_000])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        main(["stream", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--once"])
+    said = capsys.readouterr().err.strip().splitlines()
+    assert stopped.value.code == 2
+    assert len(said) == 1
+    assert "in/1.parquet" in said[0]
+    put(tmp_path / "in", "1", table)
+    stream(tmp_path / "in", tmp_path / "out")
+    assert State.load(tmp_path / "out").tally.rows == 800

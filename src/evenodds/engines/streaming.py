@@ -6,6 +6,7 @@ it hands the same rows over under the same number. What is done once per number 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -238,9 +239,11 @@ class Running:
         self, frame: Any, take: Callable[[Any, int], None], checkpoint: str, trigger: str | None
     ) -> None:
         self._take = take
-        self._ready = threading.Event()
+        self._ready, self._busy, self._asked = threading.Event(), threading.Lock(), False
         self._error: BaseException | None = None
         self._told = -1
+        # What a batch raises is told by `go`, in one line; Py4J would print it twice more, with its stack.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", checkpoint)
         writer = (
             writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
@@ -254,21 +257,27 @@ class Running:
         return str(self.query.id)
 
     def go(self) -> None:
-        """Let batches through, and wait until the stream ends or fails."""
+        """Let batches through, and wait until the stream ends, fails, or is asked to end."""
         self._ready.set()
         try:
             with one_line_errors():
-                while not self.query.awaitTermination(1):
+                while not self.query.awaitTermination(1) and not self._asked:
                     pass
         except EvenoddsError:
             if self._error is not None:
                 raise self._error from None
             raise
 
+    def ask_to_end(self) -> None:
+        """Let `go` return within a second; safe in a signal's handler, where Java must not be called."""
+        self._asked = True
+
     def stop(self) -> None:
-        """End the query; a batch in its middle comes again next time."""
+        """End the query after the batch that is at work; the next one is handed over next time."""
+        self._asked = True
         self._ready.set()
-        self.query.stop()
+        with self._busy:
+            self.query.stop()
 
     def late(self) -> int:
         """Return how many rows were dropped since the last call because they came after the watermark."""
@@ -281,8 +290,11 @@ class Running:
 
     def _batch(self, frame: Any, number: int) -> None:
         self._ready.wait()
-        try:
-            self._take(frame, int(number))
-        except BaseException as error:
-            self._error = error
-            raise
+        with self._busy:
+            if self._asked:
+                raise RuntimeError("the stream is ending")
+            try:
+                self._take(frame, int(number))
+            except BaseException as error:
+                self._error = error
+                raise

@@ -127,7 +127,7 @@ def run(
         taking = _Taking(log, feed)
         checkpoint = known.checkpoint or str((place / "checkpoint").absolute())
         running = Running(frame, taking, checkpoint, trigger)
-        with _stopping(running.stop):
+        with _stopping(running.ask_to_end):
             try:
                 taking.job = Job(
                     place,
@@ -273,11 +273,11 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """End in good order when asked to by a signal; a batch in its middle comes again next time."""
+def _stopping(end: Callable[[], None]) -> Iterator[None]:
+    """End in good order when asked to by a signal."""
 
     def asked(_number: int, _frame: FrameType | None) -> None:
-        stop()
+        end()
 
     try:
         before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
