@@ -158,7 +158,9 @@ def said_by(text: str) -> EvenoddsError:
                 hint="install it there, or send an archive: spark.archives, or spark-submit --py-files",
             )
     causes = [line for line in lines if line.startswith(("Caused by: ", "[", "org.apache.spark"))]
-    first = (causes or lines or ["Spark stopped without a word"])[0].removeprefix("Caused by: ")
+    # A line that names the file, wherever in the chain it stands, says more than what ailed the reader.
+    named = [line[line.find("[FAILED_READ_FILE") :] for line in lines if "[FAILED_READ_FILE" in line]
+    first = (named or causes or lines or ["Spark stopped without a word"])[0].removeprefix("Caused by: ")
     return LogError([f"Spark could not read the log: {first[:300]}"])
 
 
