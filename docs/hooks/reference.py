@@ -22,6 +22,12 @@ ELSEWHERE = (
     "evenodds.export.to_sql",
     "evenodds.export.to_json_schema",
     "evenodds.export.uniform_draws",
+    "evenodds.causal.compare.Agreement",
+    "evenodds.causal.compare.Tested",
+    "evenodds.causal.paths.OpenPath",
+    "evenodds.causal.graph.CausalGraph",
+    "evenodds.causal.simulate.mechanisms",
+    "evenodds.privacy.Effect",
 )
 _WIDTH = 100
 

@@ -35,6 +35,7 @@ from evenodds.log import Log
 from evenodds.opportunity import EqualOpportunity
 from evenodds.outlook import Forecast
 from evenodds.position import PositionBias, position_bias
+from evenodds.privacy import Suppressed
 from evenodds.readout import Experiment
 from evenodds.report import report
 from evenodds.reranker import Reranker, load
@@ -82,6 +83,7 @@ __all__ = [
     "SettingsError",
     "SmallGroupWarning",
     "StoreError",
+    "Suppressed",
     "Tally",
     "TallyError",
     "Tradeoff",

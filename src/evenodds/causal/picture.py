@@ -24,7 +24,7 @@ _COLUMNS = 2
 _OPEN, _PLAIN = "#D55E00", "#8A8F98"
 _FILL = {"group": "#0072B2", "label": "#222222", "score": "#00745A"}
 _STYLES = ["plain", "way", "open"]
-_LEAST = 300  # pixels: a title's width
+_LETTER = 9.0  # pixels of a title's letter, on the wide side
 _TYPED = {"fontSize": 13, "font": "Helvetica, Arial, sans-serif"}
 
 
@@ -62,9 +62,6 @@ def specification(reading: CausalReading) -> dict[str, Any]:
     """Return the picture as a Vega-Lite chart."""
     graph, layout = reading.graph, lay_out(reading.graph)
     shown = reading.open_paths[:PANELS]
-    panels = [_panel(reading, layout, path, number) for number, path in enumerate(shown, start=1)]
-    if not shown:
-        panels = [_panel(reading, layout, None, 0)]
     many = "" if reading.complete else "more than "
     number = len(reading.open_paths)
     paths = f"{many}{number} open path{'' if number == 1 else 's'}"
@@ -72,6 +69,13 @@ def specification(reading: CausalReading) -> dict[str, Any]:
         says = f"equalized odds holds: {graph.label} separates {graph.score} from {graph.group}"
     else:
         says = f"equalized odds does not hold: {paths} from {graph.group} to {graph.score}"
+    columns = min(max(len(shown), 1), _COLUMNS)
+    letters = max(
+        len(says) // columns, *(max(len(str(path)), len(KINDS[path.kind]) * 3 // 4) for path in shown), 0
+    )
+    panels = [
+        _panel(reading, layout, path, place, letters) for place, path in enumerate(shown or [None], start=1)
+    ]
     key = [f"blue: group {graph.group}; black: label {graph.label}, held fixed; green: score {graph.score}"]
     if shown:
         dashed = any(len(way) > 1 for path in shown for way in path.opened)
@@ -84,7 +88,7 @@ def specification(reading: CausalReading) -> dict[str, Any]:
         "background": "white",
         "padding": 12,
         "concat": panels,
-        "columns": _COLUMNS if len(panels) > 1 else 1,
+        "columns": columns,
         "spacing": 30,
         "config": {
             "view": {"stroke": None},
@@ -93,7 +97,9 @@ def specification(reading: CausalReading) -> dict[str, Any]:
     }
 
 
-def _panel(reading: CausalReading, layout: Layout, path: OpenPath | None, number: int) -> dict[str, Any]:
+def _panel(
+    reading: CausalReading, layout: Layout, path: OpenPath | None, number: int, letters: int
+) -> dict[str, Any]:
     graph = reading.graph
     on_path = set(path.arrows) if path else set()
     ways = {arrow for way in (path.opened if path else ()) for arrow in pairwise(way)} - on_path
@@ -119,8 +125,8 @@ def _panel(reading: CausalReading, layout: Layout, path: OpenPath | None, number
     ]
     for drawn in (lines, heads):  # what is marked lies on top
         drawn.sort(key=lambda point: _STYLES.index(str(point["style"])))
-    width, height = layout.size
-    across, down = max(width, _LEAST), height
+    width, down = layout.size
+    across = max(width, _LETTER * letters)
     scaled = {
         "x": {
             "scale": {"domain": [0, across], "nice": False, "zero": False},
@@ -201,7 +207,7 @@ def _panel(reading: CausalReading, layout: Layout, path: OpenPath | None, number
             "text": f"{number}. {path.text('→', '←')}",
             "subtitle": KINDS[path.kind],
             "anchor": "start",
-            "limit": across + 100,
+            "limit": across,
         }
     return panel
 
