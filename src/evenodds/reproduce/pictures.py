@@ -32,6 +32,7 @@ CURVES = ("truth", "joint", "adjacent")
 RERANKERS = ("EOpp", "EOdds", "EOdds observed", "EOdds raw scale")
 WORLDS = ("none", "EOpp", "EOdds", "none, fair start")
 Rows = list[dict[str, Any]]
+_ASIDE = 0.75  # pixels
 
 
 def paths(study: str, folder: Path) -> list[Path]:
@@ -113,12 +114,19 @@ def _lines(
 ) -> Any:
     """Lines with error bars; rows hold x, mean, low, high and name."""
     scale = alt.Scale(domain=list(names), range=[COLOURS[name] for name in names])
-    colour = alt.Color("name:N", title=None, scale=scale)
+    colour = alt.Color("name:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1.0))
     base = alt.Chart(width=width, height=height).encode(x=alt.X("x:Q", title=across), color=colour)
     heights = alt.Scale(zero=zero)
     line = base.mark_line(point={"size": 18}).encode(y=alt.Y("mean:Q", title=up, scale=heights))
     bars = base.mark_rule(opacity=0.6).encode(y=alt.Y("low:Q", title=up, scale=heights), y2="high:Q")
-    return alt.layer(bars, line)
+    # Bars at the same x would hide each other: those of a series stand a little to the side.
+    shifted = [
+        bars.transform_filter(alt.datum.name == name).mark_rule(
+            opacity=0.6, xOffset=_ASIDE * (2 * place + 1 - len(names))
+        )
+        for place, name in enumerate(names)
+    ]
+    return alt.layer(*shifted, line)
 
 
 def _position_bias(alt: Any, bias: dict[str, Any]) -> Any:
