@@ -1,5 +1,6 @@
 """Bad requests: answered with one line and a 4xx, whatever they are."""
 
+import asyncio
 import io
 import json
 
@@ -16,6 +17,8 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+
+from evenodds.serve.intake import Intake
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 BEARER = {"authorization": "Bearer a token for tests"}
@@ -260,6 +263,31 @@ def test_a_body_without_a_length_is_limited_too(odds):
     """A chunked body is cut off at the limit."""
     answer = odds.post("/rerank", content=chunked(b" " * (3 << 20)), headers={"content-type": JSON})
     assert answer.status_code == 413
+
+
+def test_bodies_that_come_together_are_limited(monkeypatch):
+    """What half-sent bodies hold in memory is limited for all of them, and given free when they end."""
+    monkeypatch.setattr("evenodds.serve.intake._TOGETHER", 900)
+    taking = Intake(limit=800, seconds=5.0)
+
+    async def sent(last):
+        await asyncio.sleep(0)
+        for part in range(3):
+            yield {"type": "http.request", "body": b"x" * 200, "more_body": part < 2 or not last}
+            await asyncio.sleep(0.01)
+
+    async def body(last=True):
+        parts = sent(last)
+        return await taking.body(lambda: anext(parts), None)
+
+    async def two():
+        return await asyncio.gather(body(), body(), return_exceptions=True)
+
+    for _ in range(3):
+        found = asyncio.run(two())
+        assert [getattr(one, "status", 200) for one in found].count(503) == 1
+        assert [one for one in found if isinstance(one, bytes)] == [b"x" * 600]
+    assert asyncio.run(body()) == b"x" * 600
 
 
 def test_models_that_cannot_be_served_are_refused(odds, models):

@@ -43,7 +43,7 @@ from evenodds.errors import MissingExtraError, SettingsError
     "--state", type=click.Path(), help="Folder for posted models and rollbacks that outlives the server."
 )
 @click.option(
-    "--max-body", type=click.IntRange(1), default=8 << 20, show_default=True, help="Most bytes in a request."
+    "--max-body", type=click.IntRange(1), default=4 << 20, show_default=True, help="Most bytes in a request."
 )
 @click.option(
     "--max-candidates",

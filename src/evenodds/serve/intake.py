@@ -14,6 +14,8 @@ from starlette.responses import Response
 
 from evenodds.serve.problem import Problem
 
+_TOGETHER = 64 << 20  # bytes of bodies that are still coming, in one worker
+
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -24,12 +26,20 @@ async def read_body(receive: Receive, limit: int, declared: bytes | None, second
         raise _too_large(limit)
     try:
         async with asyncio.timeout(seconds):
-            return await _whole(receive, limit)
+            return await _whole(receive, limit, _Held(limit))
     except TimeoutError:
         raise late(seconds) from None
 
 
-async def _whole(receive: Receive, limit: int) -> bytes | None:
+class _Held:
+    """Bytes of bodies that have come in part."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+
+
+async def _whole(receive: Receive, limit: int, held: _Held) -> bytes | None:
     message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
@@ -37,15 +47,27 @@ async def _whole(receive: Receive, limit: int) -> bytes | None:
             raise _too_large(limit)
         return body if message["type"] == "http.request" else None
     parts, size = [body], len(body)
-    while message.get("more_body", False):
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > limit:
-            raise _too_large(limit)
-    return b"".join(parts)
+    held.bytes += size
+    try:
+        while message.get("more_body", False):
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            held.bytes += len(parts[-1])
+            if size > limit:
+                raise _too_large(limit)
+            if held.bytes > held.most:
+                raise Problem(
+                    503,
+                    "too much is being sent at a time",
+                    hint="try again in a second",
+                    headers={"retry-after": "1", "connection": "close"},
+                )
+        return b"".join(parts)
+    finally:
+        held.bytes -= size
 
 
 def late(seconds: float) -> Problem:
@@ -63,6 +85,7 @@ class Intake:
         self._limit, self._seconds = limit, seconds
         self._reading: dict[asyncio.Task[Any] | None, float] = {}
         self._late: set[asyncio.Task[Any]] = set()
+        self._held = _Held(max(_TOGETHER, limit))
 
     async def body(self, receive: Receive, declared: bytes | None) -> bytes | None:
         """Return the body; None if the client has gone."""
@@ -72,7 +95,7 @@ class Intake:
         task = asyncio.current_task()
         self._reading[task] = time.monotonic()
         try:
-            return await _whole(receive, limit)
+            return await _whole(receive, limit, self._held)
         except asyncio.CancelledError:
             if task is None or task not in self._late:
                 raise

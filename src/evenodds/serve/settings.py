@@ -49,7 +49,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
     ramp: float = 1.0
     shadow: bool = False
-    max_body: int = 8 << 20
+    max_body: int = 4 << 20
     max_model: int = 256 << 20
     max_candidates: int = 10_000
     max_lists: int = 1_000
