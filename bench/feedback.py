@@ -25,6 +25,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 import evenodds as eo
@@ -294,6 +295,42 @@ def rates(store: str) -> None:
     writer.close()
 
 
+def recording(seconds: float = 2.0, rounds: int = 3) -> None:
+    """Print what recording costs /rerank: the same server without a store, with one, and with one it waits for."""
+    from load import http_request
+    from run import four_groups
+    from serve import bodies, measure
+    from serving import server
+
+    requests = [
+        http_request("POST", "/rerank", msgspec.json.encode(body), content_type="application/json")
+        for body in bodies(np.random.default_rng(0), count=6_000)
+    ]
+    rates: dict[str, list[float]] = {}
+    halves: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder, "model.json")
+        four_groups(10, np.random.default_rng(0), eo.EqualOpportunity())[2].save(model)
+        for number in range(rounds):
+            store = ("--log", "none", "--feedback", f"{folder}/{number}.db")
+            for name, options in (
+                ("no store", store[:2]),
+                ("a store, not waited for", (*store, "--no-feedback-wait")),
+                ("a store, waited for", (*store[:3], f"{folder}/{number}-waited.db")),
+            ):
+                with server(model, *options) as running:
+                    load, _ = measure(running, requests, seconds, 8)
+                rates.setdefault(name, []).append(load.rate)
+                halves.setdefault(name, []).append(load.quantile(0.5))
+    for name, found in rates.items():
+        rate, half = float(np.median(found)), 1e3 * float(np.median(halves[name]))
+        ratio = float(np.median(np.array(found) / rates["no store"]))
+        print(
+            f"  {name:<33} {rate:>10,.0f} requests/s, {ratio:.2f} of no store; {half:.1f} ms at the median",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Run it and print a report; exit with 1 if an event was lost or counted twice."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -307,6 +344,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         print("SQLite, one process:")
         rates(f"{folder}/feedback.db")
+    print("POST /rerank, 100 candidates, 8 connections, one worker:", flush=True)
+    recording()
     report = soak(None, options.events, options.kills, workers=options.workers)
     print(report, flush=True)
     wrong |= bool(report.wrong)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from numbers import Integral
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ Kind = Literal["hashed", "plain"]
 ENVIRONMENT = "EVENODDS_FEEDBACK_SECRET"
 MAX_LENGTH = 1000
 _SHORTEST = 16
+_REMEMBERED = 100_000  # hashes of items in memory: some 20 MB
 
 
 class Hasher:
@@ -44,6 +45,7 @@ class Hasher:
             short = hashlib.blake2b(secret, digest_size=32).digest()  # a secret may be longer than a key
             self._key = hashlib.blake2b(digest_size=8, key=short, person=b"evenodds key")
             self._item = hashlib.blake2b(digest_size=8, key=short, person=b"evenodds item")
+        self._known: dict[Id, bytes] = {}
 
     def key(self, value: Id) -> Stored:
         """Return a request's key as it is stored."""
@@ -56,6 +58,19 @@ class Hasher:
         start = self._item
         return [value_of(start, value) for value in values]
 
+    def packed(self, values: Sequence[Id]) -> bytes:
+        """Return the items of a list as one value; items come again and again, so their hashes are kept."""
+        if self.kind == "plain":
+            return pack("plain", self.items(values))
+        known = self._known
+        try:
+            return b"".join([known[value] for value in values])
+        except KeyError:
+            if len(known) > _REMEMBERED:
+                known.clear()
+            known.update({value: digest_of(self._item, value) for value in values if value not in known})
+            return b"".join([known[value] for value in values])
+
     @property
     def fingerprint(self) -> str:
         """Tell one secret from another, without telling the secret."""
@@ -64,9 +79,14 @@ class Hasher:
 
 def value_of(start: hashlib.blake2b, value: Id) -> int:
     """Return 64 bits of a hash as a signed number, which is what databases store."""
+    return int.from_bytes(digest_of(start, value), "little", signed=True)
+
+
+def digest_of(start: hashlib.blake2b, value: Id) -> bytes:
+    """Return the hash of an id."""
     state = start.copy()
     state.update((value if type(value) is str else printed(value)).encode("utf-8", "surrogatepass"))
-    return int.from_bytes(state.digest(), "little", signed=True)
+    return state.digest()
 
 
 def printed(value: Id) -> str:
@@ -89,6 +109,21 @@ def problem_of(value: object, what: str, kind: Kind) -> str | None:
     if len(value) > MAX_LENGTH:
         return f"{what} has {len(value):,} characters; at most {MAX_LENGTH:,} are taken"
     return f"{what} {value!r:.40} is no text that can be stored" if kind == "plain" and unfit(value) else None
+
+
+def problem_of_all(values: Sequence[object], kind: Kind) -> str | None:
+    """Say what is wrong with the first id of a list that has a problem; quick where none has."""
+    if set(map(type, values)) == {str}:
+        texts = cast("Sequence[str]", values)
+        lengths = set(map(len, texts))
+        if (
+            0 not in lengths
+            and max(lengths) <= MAX_LENGTH
+            and (kind == "hashed" or not unfit("".join(texts)))
+        ):
+            return None
+    found = (problem_of(value, f"item {place}", kind) for place, value in enumerate(values))
+    return next((problem for problem in found if problem is not None), None)
 
 
 def unfit(text: str) -> bool:

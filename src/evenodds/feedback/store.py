@@ -307,15 +307,11 @@ class Store:
         size = len(shown.items)
         if not len(shown.scores) == len(shown.groups) == size:
             return f"{size} items, {len(shown.scores)} scores and {len(shown.groups)} groups; expected as many of each"
-        found = ids.problem_of(shown.key, "key", self.meta.kind)
+        found = ids.problem_of(shown.key, "key", self.meta.kind) or ids.problem_of_all(
+            shown.items, self.meta.kind
+        )
         if found is not None:
             return found
-        plain = self.meta.kind == "plain"
-        for place, item in enumerate(shown.items):
-            if plain or type(item) is not str or not 0 < len(item) <= ids.MAX_LENGTH:
-                found = ids.problem_of(item, f"item {place}", self.meta.kind)
-                if found is not None:
-                    return found
         try:
             finite = np.isfinite(np.asarray(shown.scores, dtype=np.float64)).all()
         except (TypeError, ValueError):
@@ -323,7 +319,7 @@ class Store:
         if not finite:
             return "a score is NaN or infinite"
         wide = len(self.meta.group_columns)
-        if {len(names) for names in shown.groups} - {wide}:
+        if set(map(len, shown.groups)) - {wide}:
             return f"a group does not have {wide} names, one for each of {', '.join(self.meta.group_columns)}"
         return None
 
@@ -360,10 +356,9 @@ class Store:
         raise AssertionError  # the loop returns or raises
 
     def _packed(self, shown: ServedList) -> tuple[Stored, bytes, bytes]:
-        items = self.hasher.items(shown.items)
         return (
             self.hasher.key(shown.key),
-            ids.pack(self.hasher.kind, items),
+            self.hasher.packed(shown.items),
             np.asarray(shown.scores, dtype="<f8").tobytes(),
         )
 
@@ -432,7 +427,12 @@ class Store:
         }
 
     def _codes(self, groups: Sequence[Names]) -> bytes:
-        return np.array([self._group(names) for names in groups], dtype="<i4").tobytes()
+        known = self._numbers
+        try:
+            numbers = [known[names] for names in groups]
+        except KeyError:
+            numbers = [self._group(names) for names in groups]
+        return np.array(numbers, dtype="<i4").tobytes()
 
     def _group(self, names: Names) -> int:
         """Return the number of a group, making one for a new group."""

@@ -9,6 +9,7 @@ Feedback itself is only acknowledged when it is safe; else the answer is 503, an
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from evenodds.serve.app import Application
 
 _PATIENCE = 1.0  # seconds that an answer waits for its record
+_SWITCH = 0.0005
 _SAY_EVERY = 1.0  # seconds between two log lines about lists that are lost
 
 
@@ -101,6 +103,8 @@ class Feedback:
 
     async def start(self, app: Application) -> None:
         """Open the store, in this worker."""
+        # Two threads share the interpreter: with the default of 5 ms a request would wait that long for the other.
+        sys.setswitchinterval(_SWITCH)
         self._app = app
         self._store = await asyncio.to_thread(self._open, app.holder.live.loaded)
         self._writer = Writer(self._store)
@@ -139,7 +143,7 @@ class Feedback:
         ids = part.ids.tolist() if hasattr(part.ids, "tolist") else part.ids
         return ServedList(
             key="" if part.list_id is None else part.list_id,
-            items=[ids[place] for place in places],
+            items=list(map(ids.__getitem__, places)),
             scores=part.scores[order],
             groups=_names(part.groups, places),
             model=part.model,
@@ -355,9 +359,9 @@ def _fitted(loaded: Loaded) -> tuple[tuple[str, ...], int, int]:
 
 def _names(groups: Any, places: list[int]) -> list[Names]:
     """Return groups as they print, in an order."""
-    if not isinstance(groups, tuple):
-        return [
-            (value if type(value) is str else printed_group(value) or None,)
-            for value in map(groups.__getitem__, places)
-        ]
-    return [tuple(printed_group(column[place]) or None for column in groups) for place in places]
+    if isinstance(groups, tuple):
+        return [tuple(printed_group(column[place]) or None for column in groups) for place in places]
+    values = list(map(groups.__getitem__, places))
+    if set(map(type, values)) == {str}:
+        return list(zip(values, strict=True))
+    return [(printed_group(value) or None,) for value in values]
