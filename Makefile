@@ -87,7 +87,7 @@ soak: .venv/dev  ## the server under load: 20 models swapped in 60 s, two hours'
 
 soak-short: .venv/dev  ## the same in half a minute
 	@$(BIN)/python bench/reload.py --seconds 10 --reloads 8
-	@$(BIN)/python bench/soak.py --requests 16000
+	@$(BIN)/python bench/soak.py --requests 16000 --most 0.1
 
 bench-exports: .venv/spark  ## exports in onnxruntime, DuckDB and Spark, against transform
 	@$(BIN)/python bench/exports.py --spark

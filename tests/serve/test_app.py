@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 import time
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -185,6 +187,21 @@ def test_unknown_groups_are_counted_or_refused(serving, models):
         refused = client.post("/rerank", json=asked)
         assert refused.status_code == 422
         assert "unknown group 'None' for 2 of 3 items" in refused.json()["detail"]
+
+
+def test_the_documented_request_has_the_documented_answer(tmp_path):
+    """The curl in docs/serving.md, sent to a model of the log that ships, is answered as shown there."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "serving.md").read_text(encoding="utf-8")
+    asked, answered = re.search(r"-d '(\{.*?\})'\n(\{.*?\})\n", page, re.DOTALL).groups()
+    eo.EqualOpportunity().fit(str(root / "examples" / "impressions.parquet")).save(tmp_path / "model.json")
+    settings = ServeSettings(model=str(tmp_path / "model.json"), state=str(tmp_path / "state"), log="none")
+    with TestClient(Application(settings)) as client:
+        said = client.post("/rerank", content=asked, headers={"content-type": "application/json"}).json()
+    shown = json.loads(answered)
+    assert shown.pop("scores") == pytest.approx(said.pop("scores"), rel=1e-9)
+    assert len(shown.pop("model")) == len(said.pop("model"))
+    assert shown == said
 
 
 # Shadow and ramp

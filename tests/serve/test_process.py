@@ -97,6 +97,22 @@ def test_all_workers_serve_one_state(models, tmp_path):
         assert sum(line.get("event") == "stopped" for line in lines) == 2
 
 
+def test_a_restart_keeps_the_model_and_forgets_the_counts(models, tmp_path):
+    """With a folder for the state a server starts with what was posted; its counters start at nothing."""
+    path, state = tmp_path / "model.json", tmp_path / "state"
+    path.write_bytes(models["opportunity"][0].read_bytes())
+    options = ("--state", state, "--log", "none")
+    with running(path, *options) as process:
+        posted = ask(process, "/model", models["half"][0].read_bytes())[1]["model"]
+        assert ask(process, "/rerank", BODY)[1]["model"] == posted
+    with running(path, *options) as process:
+        assert ask(process, "/rerank", BODY)[1]["model"] == posted
+        assert 'requests_total{path="/rerank",status="200"} 1.0' in ask(process, "/metrics")[1]
+    path.write_bytes(models["odds"][0].read_bytes())
+    with running(path, *options) as process:
+        assert ask(process, "/model")[1]["criterion"] == "odds"
+
+
 def test_requests_in_flight_are_answered_before_it_stops(models):
     """A request whose body is still coming when the signal comes gets its answer; then the server ends with 0."""
     with running(models["odds"][0], "--log", "none") as process:

@@ -65,6 +65,7 @@ def prepare(settings: ServeSettings) -> None:
     parts = extensions_of(settings)
     store = Store(settings, [part.check for part in parts])
     store.prepare()
+    store.forget_workers()
     state = store.open()
     for part in parts:  # a model that was served before is not checked again when it is opened
         part.check(store.load(state.current))

@@ -69,6 +69,11 @@ class Store:
                 hint="--state takes a folder that may be written to",
             ) from None
 
+    def forget_workers(self) -> None:
+        """Clear away the counts of workers of an earlier server: the same process numbers come again."""
+        for path in (self.folder / "workers").glob("*.json"):
+            path.unlink(missing_ok=True)
+
     def open(self) -> State:
         """Take the model file in, unless it is the one that was seen last."""
         with self._locked():
