@@ -90,6 +90,24 @@ def test_no_boundary_tells_a_score(seed, k):
     assert grid.cells == kept.tally.counts.shape[3]
 
 
+def test_a_tie_of_few_rows_is_no_cell_of_its_own():
+    """Four rows of a small group that share a score weigh much in their group, and are still four rows."""
+    rng = np.random.default_rng(11)
+    size = 1_000
+    table = pa.table(
+        {
+            "group": ["big"] * size + ["rare"] * 40,
+            "label": [*rng.integers(0, 2, size).tolist(), *([0] * 24), *([1] * 16)],
+            "score": [*rng.random(size).tolist(), *([0.25371946] * 4), *rng.random(36).tolist()],
+        }
+    )
+    tally = eo.tally(table, cells=1_000)
+    assert tally.grid.atoms.size == 1
+    kept = tally.suppress(10, cells=50)
+    assert kept.tally.grid.atoms.size == 0
+    assert 0.25371946 not in kept.tally.grid.boundaries
+
+
 def test_cells_keep_their_rows_but_for_rounding():
     """Where nothing had to be joined, a count is what lies between the rounded boundaries, within a twentieth."""
     table = draw(1, 20_000, positions=2, groups=2, ties=0)
