@@ -1,3 +1,8 @@
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
 import warnings
 
 import numpy as np
@@ -85,3 +90,18 @@ def spark():
         session = spark_session("local[2,4]", settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory):
+    """Start a real PostgreSQL, for this session only."""
+    with warnings.catch_warnings():  # it looks for a runtime folder, which containers do not have
+        warnings.simplefilter("ignore")
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        import pgserver
+
+    # PostgreSQL refuses sockets with long paths, and folders that others can read.
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    server = pgserver.get_server(folder, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()

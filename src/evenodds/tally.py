@@ -308,6 +308,7 @@ def tally(
         if known.rows == 0:
             return held
         grid = held if grid is None else grid
+        depth = held.depth if depth == DEPTH else depth
     if grid is None:
         sample = known.score_sample()
         # An empty or unusable sample is reported with every other problem by the count below.

@@ -1,6 +1,7 @@
 """Stores that cannot be used: one line each, and nothing is written."""
 
 import sqlite3
+import sys
 import time
 
 import pytest
@@ -335,6 +336,60 @@ def test_commands_refuse_bad_stores_in_one_line(made, tmp_path, capsys):
         assert (code, len(err), out) == (2, 1, []), (arguments, err)
         assert message in err[0]
     assert eo.tally(made, cells=3, settle=0).rows == 2
+
+
+def test_a_model_of_other_column_names_meets_a_store(target, opened, tmp_path, capsys):
+    """A store has columns of its own: what the model's log called them does not matter."""
+    table = eo.simulate(100, seed=4, list_length=10)
+    renamed = table.rename_columns(["q", "what", "group", "s", "rank", "clicked"])
+    names = {"score": "s", "label": "clicked", "position": "rank", "query": "q", "item": "what"}
+    eo.EqualOpportunity(min_positives=5).fit(renamed, **names).save(tmp_path / "model.json")
+    store = opened()
+    past = time.time() - 7200
+    for number in range(200):
+        rows = table.slice(10 * (number % 100), 10).to_pylist()
+        clicks = [Event(f"{number}", row["item"], 1) for row in rows if row["label"]]
+        items, scores = ([row[name] for row in rows] for name in ("item", "score"))
+        groups = [(row["group"],) for row in rows]
+        store.record([ServedList(f"{number}", items, scores, groups, "m", past)], clicks)
+    for arguments in (
+        ("audit", target, "--model", tmp_path / "model.json", "--cells", 50),
+        ("forecast", tmp_path / "model.json", target),
+        ("apply", tmp_path / "model.json", target, "-o", tmp_path / "fair.csv"),
+    ):
+        code, _, err = run(capsys, *arguments)
+        assert code == 0, err
+
+
+def test_a_store_is_not_for_spark(made, tmp_path, capsys):
+    """Spark does not read a store: it is said in one line, before Spark is started."""
+    code, _, err = run(capsys, "tally", made, "-o", tmp_path / "a.tally", "--engine", "spark")
+    assert (code, len(err)) == (2, 1)
+    assert "a feedback store is read without --engine spark" in err[0]
+
+
+def test_a_depth_of_its_own_stays(target, opened):
+    """A store that was folded with another depth is counted with that one, and says so if asked for another."""
+    from evenodds.compact import compact
+
+    store = opened()
+    now = time.time()
+    for number, age in enumerate((40 * 86_400, 7200)):
+        one = ServedList(f"r{number}", ["x", "y", "z"], [0.5, 0.4, 0.3], [("a",)] * 3, "m", now - age)
+        store.record([one], [])
+    compact(target, depth=2, cells=3)
+    assert (eo.tally(target).depth, eo.tally(target).rows) == (2, 6)
+    with pytest.raises(eo.GridMismatchError, match="positions are pooled past 2 in one and past 5"):
+        eo.tally(target, depth=5)
+
+
+def test_postgresql_without_its_driver_is_one_line(monkeypatch):
+    """Without psycopg the extra to install is named."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(
+        eo.MissingExtraError, match=r"needs psycopg \(hint: pip install 'evenodds\[postgres\]'\)"
+    ):
+        eo.Log("postgresql://localhost/logs")
 
 
 def test_a_ramp_is_read_out_from_the_store(target, opened, capsys):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from evenodds.feedback.postgres import Postgres
+
 
 @pytest.fixture(scope="module")
 def bench():
@@ -24,9 +26,12 @@ def test_every_acknowledged_event_counts_once_in_sqlite(bench):
     assert report.resent > 0
 
 
-def test_every_acknowledged_event_counts_once_in_postgresql(bench):
+def test_every_acknowledged_event_counts_once_in_postgresql(bench, postgres_server, monkeypatch):
     """The same with PostgreSQL: 5,000 events, killed once."""
-    with bench.postgres() as url:
-        report = bench.soak(url, 5_000, 1, seed=2)
+    monkeypatch.setenv("EVENODDS_FEEDBACK_SECRET", "a secret that is long enough")
+    database = Postgres(postgres_server, write=True)
+    database.execute("DROP SCHEMA IF EXISTS evenodds CASCADE")
+    database.close()
+    report = bench.soak(postgres_server, 5_000, 1, seed=2)
     assert report.wrong == []
     assert report.resent > 0

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from evenodds.cli.console import progress
+from evenodds.feedback.store import is_store
 from evenodds.log import AUTO, Log, opened
 from evenodds.tally import DEPTH, Tally
 
@@ -155,6 +156,8 @@ class Engine:
         """Return what a log can be made of."""
         if self.name == "local":
             return list(paths)
+        if is_store(list(paths)):
+            raise click.UsageError("a feedback store is read without --engine spark")
         from evenodds.engines.spark_read import read_log
 
         return read_log(paths, self.master, self.form)
@@ -261,9 +264,11 @@ def open_like(
 ) -> Log:
     """Open a log with the columns that a model was fitted on, where the command names no others.
 
-    Optional columns only where the log has them; a log that is only scored needs no label.
+    Optional columns only where the log has them; a log that is only scored needs no label. A feedback store
+    has columns of its own, whatever the model's log had.
     """
     source = engine.source(logs)
+    fitted = {} if is_store(source) else fitted
     names = opened(source, columns["settle"]).schema.names
     needed = {"score", "group"} if scored_only else {"score", "group", "label", "outcomes"}
     for role in ("position", "query", "item", "weight", *sorted(needed)):

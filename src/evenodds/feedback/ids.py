@@ -101,14 +101,15 @@ def printed(value: Id) -> str:
 def problem_of(value: object, what: str, kind: Kind) -> str | None:
     """Say what is wrong with an id, if anything."""
     if isinstance(value, bool) or not isinstance(value, str | Integral):
-        return f"{what} is {value!r:.40}; expected text or a whole number"
+        return f"{what} is a {type(value).__name__}; expected text or a whole number"
     if isinstance(value, Integral):
         return None if -(2**63) <= int(value) < 2**64 else f"{what} has more than 64 bits"
     if not value:
         return f"{what} is empty text"
     if len(value) > MAX_LENGTH:
         return f"{what} has {len(value):,} characters; at most {MAX_LENGTH:,} are taken"
-    return f"{what} {value!r:.40} is no text that can be stored" if kind == "plain" and unfit(value) else None
+    # No id is in a message: messages are logged.
+    return f"{what} is no text that can be stored" if kind == "plain" and unfit(value) else None
 
 
 def problem_of_all(values: Sequence[object], kind: Kind) -> str | None:

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from evenodds.errors import EvenoddsError, StoreError
+from evenodds.errors import StoreError
 from evenodds.feedback.store import Event, Fate, ServedList, Store
 
 MAX_QUEUED = 500_000  # impressions and events in memory
@@ -100,7 +100,7 @@ class Writer:
             if time.monotonic() - self._tidied > _TIDY_EVERY:
                 self._tidied = time.monotonic()
                 if self.store.waiting:
-                    with suppress(EvenoddsError):  # the next minute will do
+                    with suppress(Exception):  # the next minute will do
                         self.store.tidy()
         self.store.close()
 
