@@ -3,8 +3,6 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import warnings
-
 import numpy as np
 import pyarrow as pa
 import pytest
