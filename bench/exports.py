@@ -151,6 +151,7 @@ def spark(known: dict[str, eo.Reranker], table: dict[str, Any], folder: Path) ->
     session = (
         SparkSession.builder.master(f"local[{CORES}]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", str(CORES))
         .getOrCreate()
     )

@@ -98,9 +98,7 @@ def _add_words(query: Query, dialect: Dialect, keys: list[str], table: str) -> N
         for word, half in zip(_WORDS, halves, strict=True):
             summed = f"{dialect.weighed(f'_c{place}', f'p{place}.{word}')} & {LOW}"
             words[f"_{word}{place}"] = f"CASE WHEN _n{place} IS NOT NULL THEN {half} ELSE {summed} END"
-    joined = "\n".join(
-        f"LEFT JOIN {table} AS p{place} ON p{place}.size = _z{place}" for place in range(len(keys))
-    )
+    joined = {f"p{place}": (table, f"p{place}.size = _z{place}") for place in range(len(keys))}
     query.step(words, join=joined, drop=[f"_{part}{place}" for place in range(len(keys)) for part in "nzc"])
     query.step({"_v": "_v0", "_w": "_w0"}, drop=["_v0", "_w0"])
     for place in range(1, len(keys)):

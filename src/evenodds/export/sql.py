@@ -24,8 +24,11 @@ from evenodds.files import PathLike, written_aside
 from evenodds.reranker import Reranker
 
 Floats = npt.NDArray[np.float64]
+Join = dict[str, tuple[str, str]]
 
 _MOST_KEYS = 3  # key columns that a DuckDB macro takes
+_IN_CELL = "c.bucket = _bucket AND _s >= low AND _s < high"
+_ON_CUT = "start <= _place AND _place < stop"
 _LARGEST = number(float(np.finfo(np.float64).max))
 
 
@@ -169,7 +172,11 @@ class _Lookup:
         known = self.known
         printed = {f"_g{place}": self.dialect.group_text(group) for place, group in enumerate(groups)}
         given = {f"_k{place}": key for place, key in enumerate(keys)}
-        query = Query((carried or {}) | {"_s": f"CAST({score} AS DOUBLE)"} | printed | given, source)
+        query = Query(
+            (carried or {}) | {"_s": f"CAST({score} AS DOUBLE)"} | printed | given,
+            source,
+            hints=not self.dialect.duckdb,
+        )
         query.step({"_s": f"CASE WHEN abs(_s) <= {_LARGEST} THEN _s END"})  # of NaN and infinity, nothing
         self._add_code(query, list(printed))
         if known.draws:
@@ -182,7 +189,7 @@ class _Lookup:
         if known.back is not None and (known.curves is not None or known.kept is not None):
             query.step({"_step": "CAST(greatest(floor(_run), 0E0) AS BIGINT)"})
             fair = "(_run - CAST(_step AS DOUBLE)) * rise + value"
-            query.step({"_run": fair}, join=f"LEFT JOIN {self.tables.name('back')} ON step = _step")
+            query.step({"_run": fair}, join={"b": (self.tables.name("back"), "b.step = _step")})
         fair = "_run"
         if known.alpha < 1.0:
             fair = f"{number(known.alpha)} * _run + {number(1.0 - known.alpha)} * _s"
@@ -201,14 +208,14 @@ class _Lookup:
         if self.known.unknown == "keep":
             codes["_known"] = "code IS NOT NULL"
         same = " AND ".join(f"g{place} = {name}" for place, name in enumerate(printed))
-        query.step(codes, join=f"LEFT JOIN {self.tables.name('groups')} ON {same}", drop=printed)
+        query.step(codes, join={"g": (self.tables.name("groups"), same)}, drop=printed)
 
     def _add_curve(self, query: Query, curves: Curves, name: str, code: str) -> None:
         """Evaluate each row's function."""
         query.step({"_bucket": bucket_of(self._buckets, "_s")})
         query.step(
             {"_cell": "cell"},
-            join=f"LEFT JOIN {self.tables.name('cells')} ON bucket = _bucket AND _s >= low AND _s < high",
+            join={"c": (self.tables.name("cells"), _IN_CELL)},
             drop=["_bucket"],
         )
         run = "(_s - start)"
@@ -224,7 +231,7 @@ class _Lookup:
         )
         query.step(
             {name: f"{run} + base{jump}"},
-            join=f"LEFT JOIN {self.tables.name('curves')} AS c ON c.code = {code} AND c.cell = _cell",
+            join={"c": (self.tables.name("curves"), f"c.code = {code} AND c.cell = _cell")},
             drop=["_cell"],
         )
 
@@ -234,13 +241,12 @@ class _Lookup:
         bins = cast("Floats", known.inner).size + 1
         if bins > 1:
             query.step({"_bucket": bucket_of(self._inner, "_s")})
-            joined = f"LEFT JOIN {name('bins')} ON bucket = _bucket AND _s >= low AND _s < high"
-            query.step({"_bin": "cell"}, join=joined, drop=["_bucket"])
+            query.step({"_bin": "cell"}, join={"c": (name("bins"), _IN_CELL)}, drop=["_bucket"])
         else:
             query.step({"_bin": "CASE WHEN _s IS NOT NULL THEN 0 END"})
         query.step({"_line": f"_bin + _code * {bins}"}, drop=[] if known.kept else ["_bin"])
         query.step({"_place": "_draw + CAST(_line AS DOUBLE)"}, drop=["_draw"])
-        joined = f"LEFT JOIN {name('pieces')} ON line = _line AND mark <= _place AND _place < stop"
+        joined = {"p": (name("pieces"), "p.line = _line AND mark <= _place AND _place < stop")}
         if known.kept is not None:
             self._add_in_order(query, known.kept, joined)
             return
@@ -252,12 +258,11 @@ class _Lookup:
         query.step({"_piece": "piece", "_guess": guess}, join=joined, drop=["_line"])
         query.step(
             {"_run": "(_place - start) * rise + first"},
-            join=f"LEFT JOIN {name('cuts')} AS c ON c.piece = _piece AND c.guess = _guess "
-            "AND start <= _place AND _place < stop",
+            join={"c": (name("cuts"), f"c.piece = _piece AND c.guess = _guess AND {_ON_CUT}")},
             drop=["_place", "_piece", "_guess"],
         )
 
-    def _add_in_order(self, query: Query, kept: Kept, joined: str) -> None:
+    def _add_in_order(self, query: Query, kept: Kept, joined: Join) -> None:
         """Let items that stay in a harmless bin keep their place in it."""
         drawn = {"_drawn": "(_place - mark) * inverse", "_stays": "stays", "_low": "level", "_span": "span"}
         query.step(drawn, join=joined, drop=["_place", "_line"])
@@ -268,7 +273,7 @@ class _Lookup:
         stood = f"CASE WHEN width > 0E0 THEN {stood} ELSE 5E-1 END"
         query.step(
             {"_far": f"CASE WHEN _stays = 1E0 THEN {stood} ELSE _drawn END"},
-            join=f"LEFT JOIN {self.tables.name('standing')} AS b ON b.code = _group AND b.bin = _bin",
+            join={"b": (self.tables.name("standing"), "b.code = _group AND b.bin = _bin")},
             drop=["_group", "_level", "_drawn", "_stays", "_bin"],
         )
         query.step({"_run": "_low + _far * _span"}, drop=["_low", "_far", "_span"])
