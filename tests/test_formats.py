@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import fields
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,6 +11,8 @@ import pytest
 import evenodds as eo
 from evenodds import model_file, tally_file
 from evenodds.export.vectors import golden_vectors
+from evenodds.report.facts import About
+from evenodds.report.gather import gather
 from fitted_models import fitted, plain, ties
 from pages import ROOT
 
@@ -70,6 +73,25 @@ def test_tallies(tally, tmp_path):
             dense = np.zeros(kept.size, count.dtype)
             dense[place[array == number]] = count[array == number]
             np.testing.assert_array_equal(dense.reshape(head["arrays"][name]), kept)
+
+
+def test_report_facts():
+    """Keys of a report's facts, of a state, and of what stands in them."""
+    about = About("", "", "", *[None] * (len(fields(About)) - 3))
+    told = gather(plain(), fitted("opportunity, plain"), about, (0.0, 1.0)).to_dict()
+    heading = "What a report says: `evenodds-report/1`"
+    assert sorted(keys(heading)) == sorted(told)
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    for key in ("about", "bias"):
+        assert set(told[key]) == named(heading, key)
+    assert set(told["groups"][0]) == named(heading, "groups")
+    for state in (told["before"], *told["after"]):
+        assert sorted(keys("A state")) == sorted(state)
+        assert set(state["gaps"][0]) == named("A state", "gaps")
+        assert set(state["groups"][0]) == named("A state", "groups")
+        for key in ("cut", "parity"):
+            assert state[key] is None or set(state[key]) == named("A state", key) - {"null"}
+    assert told["before"]["cut"] is not None
 
 
 def test_vectors():
