@@ -169,7 +169,7 @@ class Experiment:
         lines = [f"{self.rows:,} rows, units ({self.unit}): {arms}"]
         if self.sample_ratio.mismatch:
             lines.append(
-                f"SAMPLE RATIO MISMATCH: planned {planned}, p = {self.sample_ratio.p_value:.2g}; the arms are "
+                f"SAMPLE RATIO MISMATCH: planned {planned}, p {_compared(self.sample_ratio.p_value)}; the arms are "
                 "not comparable, find out why before reading on"
             )
         else:
@@ -193,6 +193,10 @@ class Experiment:
     def _head(self, one: Comparison) -> str:
         name = f"{one.metric} per {one.per}"
         return name if len(self.units) == 2 else f"{one.arm}: {name}"
+
+
+def _compared(p_value: float) -> str:
+    return f"= {p_value:.2g}" if p_value > 1e-12 else "< 1e-12"
 
 
 def _p(value: float | None) -> str:

@@ -192,3 +192,13 @@ def test_a_share_of_nothing_is_not_nothing_for_certain():
     usual = share(0.3, 0.01, 1.96, np.inf)
     assert (usual.low, usual.high) == pytest.approx((0.3 - 0.0196, 0.3 + 0.0196), abs=0.001)
     assert share(0.3, 0.01, 2.2, np.inf).high > usual.high  # a spread from few folds is not sure itself
+
+
+def test_where_groups_differ_much_distances_are_as_sure_as_their_noise():
+    """Far from zero the interval of W1 is about as wide on both sides, and KS's is no wider than pointwise."""
+    counted = eo.tally(
+        audit_coverage.log_of(audit_coverage.World(shifts=(0.0, 2.0)), np.random.default_rng(1), 3_000)
+    )
+    for one in eo.audit(counted).distances:
+        w1 = one.logged.wasserstein
+        assert (w1.value - w1.low) == pytest.approx(w1.high - w1.value, rel=0.25)

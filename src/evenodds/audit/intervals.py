@@ -158,13 +158,26 @@ def integral(
         return _within(value, value, high, np.inf)
     low = 0.0
     if np.mean(noise > value) < 0.025:  # else no difference at all would do
-        # Convex in theta for each draw: straight between a few values of it is close, and on the safe side.
         thetas = np.linspace(0.0, 1.5 * value / whole, _THETAS) if whole > 0 else np.zeros(1)
         sizes = np.array([area(widths, theta * shape + drawn) for theta in thetas])
-        share = (sizes > value).mean(axis=1)
-        low = whole * float(np.interp(0.025, np.maximum.accumulate(share), thetas))
+        low = whole * float(np.quantile(_last_crossing(thetas, sizes, value), 0.025))
     along = ((signed[:, :-1] + signed[:, 1:]) / 2) @ widths
     return _within(value, value - low, made.quantile * float(np.sqrt((along**2).sum())), np.inf)
+
+
+def _last_crossing(thetas: Floats, sizes: Floats, value: float) -> Floats:
+    """Return for each draw, ``sizes[theta, draw]``, the largest theta that gives no more than `value`.
+
+    Sizes are convex in theta, and nearly straight where it counts, so they are read between thetas.
+    """
+    held = sizes <= value
+    last = len(thetas) - 1 - held[::-1].argmax(axis=0)
+    after = np.minimum(last + 1, len(thetas) - 1)
+    draw = np.arange(sizes.shape[1])
+    rise = sizes[after, draw] - sizes[last, draw]
+    part = np.divide(value - sizes[last, draw], rise, out=np.zeros_like(rise), where=rise > 0)
+    found = thetas[last] + np.clip(part, 0.0, 1.0) * (thetas[after] - thetas[last])
+    return np.where(held.any(axis=0), found, 0.0)
 
 
 def _within(value: float, low: Any, high: Any, most: float) -> Figure:
