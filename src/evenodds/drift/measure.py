@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from evenodds.audit.after import Fair
-from evenodds.audit.figures import cumulated
-from evenodds.audit.intervals import Figure, holm, largest
+from evenodds.audit.intervals import Figure, holm
 from evenodds.audit.measure import SMALL, promised
-from evenodds.audit.replicates import MIN_FOLDS, Replicates
+from evenodds.audit.replicates import MIN_FOLDS
+from evenodds.drift.pairs import Pairs
 from evenodds.drift.result import Change, Distribution, Drift, PairNow, Rate, Status, Weight, Weights
-from evenodds.drift.sides import ALL, Curve, Known, Side
+from evenodds.drift.sides import ALL, Curve, Known, Side, folds_of
 from evenodds.drift.twosample import Moved, Noise, moved, ratio_of, stacked
 from evenodds.errors import GridMismatchError, SettingsError
 from evenodds.position import PositionBias
@@ -25,10 +23,6 @@ from evenodds.reranker import Reranker
 from evenodds.tally import Tally, as_tally, check_comparable, is_counted
 
 Floats = npt.NDArray[np.float64]
-Look = tuple[Fair, Fair]  # folds left out, and none left out, on the same cells
-
-_POINTS = 400
-_KEPT = 0.01  # left by a fit: below it the groups count as alike when the fit was made
 
 
 def drift(
@@ -210,87 +204,19 @@ class _Comparison:
             return {"kind": "model", "rows": kept["rows"], "sources": list(kept["sources"])}
         return {"kind": "tally", "rows": side.tally.rows, "sources": list(side.tally.sources)}
 
-    def _folds(self) -> tuple[int, int] | None:
-        """Return from how many folds each side's errors come; None where one has too few."""
-        if self.new.made is None:
-            return None
-        if self.old is None:
-            return self.new.made.folds, self.new.made.folds
-        return None if self.old.made is None else (self.old.made.folds, self.new.made.folds)
-
     # Unfairness
 
     def _pairs(self, labels: tuple[int, ...], kind: str) -> tuple[list[PairNow], float | None]:
-        model = self.model
-        if model is None:
+        if self.model is None:
             return [], None
-        left = float(model.diagnostics_["unfairness"]["after"])
-        now = self.new.fair(model)
-        then = self.old.fair(model) if self.old is not None else None
-        found = []
-        for label in labels:
-            held = now[0].mass(kind, label).sum(axis=1) > 0
-            for i, j in combinations(np.flatnonzero(held).tolist(), 2):
-                figure, p_value = self._apart((i, j), label, kind, now, then, left)
-                names = (self.new.names[i], self.new.names[j])
-                found.append(PairNow(label, names, figure, p_value, None, self._small(label, i, j)))
-        judged = [place for place, pair in enumerate(found) if pair.small is None] or list(range(len(found)))
-        for place, adjusted in zip(judged, holm([found[place].p_value for place in judged]), strict=True):
-            found[place] = replace(found[place], p_adjusted=adjusted)
-        return found, left
-
-    def _apart(
-        self,
-        pair: tuple[int, int],
-        label: int,
-        kind: str,
-        now: tuple[Fair, Look | None],
-        then: tuple[Fair, Look | None] | None,
-        left: float,
-    ) -> tuple[Figure, float | None]:
-        """Return the distance of a pair on the newer log, and the p-value of "as it was"."""
-        fine = cumulated(now[0].mass(kind, label))
-        value, folds = float(np.abs(fine[pair[0]] - fine[pair[1]]).max()), self._folds()
-        made = self.new.made
-        if made is None or now[1] is None:
-            return Figure(value), None
-        points = _thinned(now[1][1].ends)
-        center, own = _difference(now[1], made, kind, label, pair, points)
-        if np.isnan(own).any():
-            return Figure(value), None
-        difference, parts = center[0] - center[1], own[0] - own[1]
-        figure = largest(value, difference, parts, made, in_sample=False)
-        places = self._places(*pair)
-        was, old = np.zeros_like(difference), parts[:0]
-        if places is not None and self.old is not None:
-            if then is None or then[1] is None or self.old.made is None:
-                return figure, None
-            before, errors = _difference(then[1], self.old.made, kind, label, places, points)
-            was, old = before[0] - before[1], errors[0] - errors[1]
-        elif places is not None and self.known is not None:
-            if left > _KEPT:  # how the groups differed then is not in the model
-                return figure, None
-            rows = [max(self.known.positives[place], 1.0) for place in places]
-            scale = [
-                math.sqrt(self.new.evidence[g, label] / then) for g, then in zip(pair, rows, strict=True)
-            ]
-            old = own[0] * scale[0] - own[1] * scale[1]
-        if folds is None or np.isnan(old).any() or np.isnan(was).any():
-            return figure, None
-        groups = len(self.new.names)
-        noise = Noise((len(old), len(parts)), folds, groups * (groups - 1) // 2)
-        return figure, noise.p_value(difference - was, np.concatenate((old, parts)))
+        left = float(self.model.diagnostics_["unfairness"]["after"])
+        return Pairs(self.model, self.new, self.old, self.known, left).compared(labels, kind), left
 
     def _places(self, *groups: int) -> tuple[int, ...] | None:
         """Return the places of groups on the older side; None if one was not there."""
         names = self.old.names if self.old else cast("Known", self.known).names
         wanted = [self.new.names[group] for group in groups]
         return tuple(names.index(name) for name in wanted) if set(wanted) <= set(names) else None
-
-    def _small(self, label: int, *groups: int) -> str | None:
-        few = [place for place in groups if self.new.evidence[place, label] < SMALL]
-        said = [f"{self.new.names[place]} has {self.new.evidence[place, label]:.0f} rows" for place in few]
-        return f"{'; '.join(said)} of the label, fewer than {SMALL}" if said else None
 
     # Changes
 
@@ -302,7 +228,7 @@ class _Comparison:
                 if was is None or now is None:
                     continue
                 tests = len(labels) * len(self.new.names)
-                change: Moved = moved(was, now, self._folds(), tests)
+                change: Moved = moved(was, now, folds_of(self.old, self.new), tests)
                 few = min(was.evidence, now.evidence)
                 small = f"{few:.0f} rows, fewer than {SMALL}" if few < SMALL else None
                 p_value = None if small else change.p_value
@@ -338,7 +264,7 @@ class _Comparison:
         elif old is None:
             return None
         pair = stacked(None if old is None else old[:, positions], new[:, positions], borrowed)
-        folds = self._folds()
+        folds = folds_of(self.old, self.new)
         weights = [was.at(positions), now.at(positions)]
         change = np.log(weights[1]) - np.log(weights[0])
         if pair is None or folds is None:
@@ -359,7 +285,7 @@ class _Comparison:
         return Weights(joint, None, False, listed)
 
     def _rates(self) -> list[Rate]:
-        now, folds = self.new.rates(), self._folds()
+        now, folds = self.new.rates(), folds_of(self.old, self.new)
         then = self.old.rates() if self.old is not None else None
         known = self.known
         found = []
@@ -430,27 +356,6 @@ class _Comparison:
             self.notes.append(
                 "the newer log is one that the model was fitted on: there it can only look fair"
             )
-
-
-def _thinned(ends: Floats) -> Floats:
-    return ends[np.unique(np.linspace(0, ends.size - 1, min(_POINTS, ends.size)).astype(np.intp))]
-
-
-def _difference(
-    look: Look, made: Replicates, kind: str, label: int, pair: tuple[int, ...], points: Floats
-) -> tuple[Floats, Floats]:
-    """Return two groups' distribution functions of the fair score at some points, and their deviations."""
-    left, same = look
-    places = list(pair)
-    center = cumulated(same.mass(kind, label)[0, places])
-    parts = np.stack([made.deviations(cumulated(left.mass(kind, label)[:, place])) for place in places])
-
-    def at(values: Floats) -> Floats:
-        rows = values.reshape(-1, values.shape[-1])
-        found = np.stack([np.interp(points, same.ends, row) for row in rows])
-        return found.reshape(*values.shape[:-1], points.size)
-
-    return at(center), at(parts)
 
 
 def _adjusted(changes: list[Any]) -> list[Change]:

@@ -182,3 +182,15 @@ class Side:
         return look_ahead(
             model, self.tally, self.bias, Masses(self.merit, self.negative, everyone), self.made
         )
+
+
+def folds_of(old: Side | None, new: Side) -> tuple[int, int] | None:
+    """Return from how many folds each side's errors come; None where one has too few.
+
+    Without the older log's counts its errors are taken from the newer one's.
+    """
+    if new.made is None:
+        return None
+    if old is None:
+        return new.made.folds, new.made.folds
+    return None if old.made is None else (old.made.folds, new.made.folds)
