@@ -1,8 +1,10 @@
 """Bad requests: answered with one line and a 4xx, whatever they are."""
 
 import asyncio
+import gc
 import io
 import json
+import tracemalloc
 
 import msgspec
 import numpy as np
@@ -252,6 +254,38 @@ def test_a_million_candidates_are_refused_in_little_memory(odds):
     scores = b"[" + b"0," * 999_999 + b"0]"
     body = b'{"scores": ' + scores + b', "groups": []}'
     assert refused(odds, body)["status"] == 413
+
+
+def test_bad_bodies_cost_bounded_memory(odds):
+    """Whatever a body of 1 MB says, reading and refusing it takes some tens of MB at most, and keeps nothing."""
+    full = (1 << 20) - 100
+    bodies = [
+        (JSON, b'{"scores": [' + b"0," * (full // 2 - 20) + b"0]}"),
+        (JSON, b'{"scores": [], "groups": [' + b'"",' * (full // 3 - 20) + b'""]}'),
+        (JSON, b'{"scores": [], "ids": [' + b"1," * (full // 2 - 20) + b"1]}"),
+        (JSON, b'{"requests": [' + b'{"scores":[],"groups":[]},' * (full // 27) + b"{}]}"),
+        (JSON, b"[" * full),
+        (MSGPACK, b"\x81\xa6scores\xdd\x00\x0f\xff\xff" + b"\x00" * (full - 20)),
+        (MSGPACK, b"\xdd\xff\xff\xff\xff" + b"\x90" * (full - 10)),
+        (ARROW, b"\xff\xff\xff\xff" + b"\x7f" * (full - 10)),
+        (ARROW, stream(pa.table({"score": np.zeros(100_000), "group": pa.nulls(100_000)}))),
+    ]
+    for kind, body in bodies:
+        refused(odds, body, kind)
+    tracemalloc.start()
+    try:
+        for kind, body in bodies:
+            before = tracemalloc.get_traced_memory()[0]
+            arrow = pa.total_allocated_bytes()
+            tracemalloc.reset_peak()
+            refused(odds, body, kind)
+            gc.collect()
+            after, peak = tracemalloc.get_traced_memory()
+            assert peak - before < 64 << 20, (kind, body[:30])
+            assert after - before < 200_000, (kind, body[:30])
+            assert pa.total_allocated_bytes() - arrow < 200_000
+    finally:
+        tracemalloc.stop()
 
 
 def chunked(body):
