@@ -66,7 +66,14 @@ def test_equal_fair_scores_stay_as_they_stood(spark, models):
         }
     )
     model = eo.EqualOpportunity(position_bias="none", alpha=0.0, min_positives=1).fit(
-        pa.table({"score": [0.1, 0.9] * 20, "group": ["a", "b"] * 20, "label": [1, 1, 0, 0] * 10})
+        pa.table(
+            {
+                "score": [0.1, 0.9] * 20,
+                "group": ["a", "b"] * 20,
+                "label": [1, 1, 0, 0] * 10,
+                "position": [1] * 40,
+            }
+        )
     )
     expected = [(10, 5), (11, 2), (12, 4), (13, 3), (14, 1), (15, 6)]
     local = eo.apply(model, table)

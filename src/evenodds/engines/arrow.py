@@ -295,7 +295,8 @@ class Counter:
             self._positions = grown
         wanted = len(self._names) * self._labels
         if wanted > self._counts.shape[0]:
-            check_size(len(self._names), self._labels, self._positions, self.grid.cells)
+            fold_cells = 0 if self.roles.query is None else self._coarse_cells
+            check_size(len(self._names), self._labels, self._positions, self.grid.cells, fold_cells)
             self._counts = _padded(self._counts, 0, wanted)
             self._squares = _padded(self._squares, 0, wanted)
             self._folds = _padded(self._folds, 0, wanted if self.roles.query is not None else 0)
@@ -325,9 +326,9 @@ class Counter:
         self._held_rows = 0
 
 
-def check_size(groups: int, labels: int, positions: int, cells: int) -> None:
+def check_size(groups: int, labels: int, positions: int, cells: int, fold_cells: int = 0) -> None:
     """Refuse counts that would not fit into memory."""
-    size = groups * labels * positions * cells * 8
+    size = groups * labels * positions * (cells + FOLDS * fold_cells) * 8
     if size > _MAX_BYTES:
         raise TallyError(
             f"{groups} groups x {positions} positions x {cells} cells need {size / 2**30:.0f} GiB of counts",

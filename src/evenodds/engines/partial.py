@@ -139,7 +139,8 @@ def gathered(parts: Iterable[Part], plan: Plan) -> Counted:
         if squares is not None and squares.any():
             used = max(used, int(np.flatnonzero(squares.any(axis=0))[-1]) + 1)
     shapes = plan.shapes
-    check_size(len(names), shapes[_SQUARES][0], used, plan.grid.cells)
+    coarse = shapes[_FOLDS][-1] if _FOLDS in shapes else 0
+    check_size(len(names), shapes[_SQUARES][0], used, plan.grid.cells, coarse)
     kind = np.float64 if plan.roles.weight is not None else np.int64
 
     def empty(number: int) -> Counts:

@@ -141,7 +141,7 @@ def _cores(session: Any) -> int:
     try:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001  (Connect has no context, and says so by an error of its own)
-        return _UNKNOWN_CORES
+        return min(_UNKNOWN_CORES, int(session.conf.get("spark.sql.shuffle.partitions")))
 
 
 @contextmanager
