@@ -74,7 +74,7 @@ def drift_command(
 
     \b
       evenodds drift monday.tally tuesday.parquet --model model.json
-      evenodds drift model.json today.tally --fail-on drifted || evenodds fit ...
+      evenodds drift model.json today.tally --fail-on unfair && echo "still fair"
     """
     from evenodds.drift import drift
 

@@ -105,6 +105,8 @@ def stream_command(
 ) -> None:
     """Keep a tally current from SOURCE: a folder of files, a Delta table, or kafka://host:port/topic.
 
+    Runs on Apache Spark, until it is stopped.
+
     Every row is counted once, whatever is killed when. The folder holds state.tally, which all other
     commands read; models/current.json, which a server may watch; status.json; and refused rows with
     their reasons under quarantine/. Labels may come later, in a stream of their own.
@@ -121,6 +123,8 @@ def stream_command(
     from evenodds.stream.settings import seconds
 
     columns = take_columns(options)
+    if columns.pop("settle") is not None:
+        raise click.UsageError("--settle goes with feedback stores; here it is --wait", ctx)
     told = {name: options.pop(name) for name in ("drift_every", "limit", "keep", "max_bad", "cells", "depth")}
     settings = StreamSettings(
         **told,
