@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds \
-  bench-feedback bench-serve soak soak-short bench-exports figures picture readme example wheel lock format clean
+  bench-feedback bench-serve soak soak-short bench-exports bench-stream bench-drift figures picture readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,12 @@ soak-short: .venv/dev  ## the same in half a minute
 
 bench-exports: .venv/spark  ## exports in onnxruntime, DuckDB and Spark, against transform
 	@$(BIN)/python bench/exports.py --spark
+
+bench-stream: .venv/spark  ## streams: rows taken in a second, and the delay from file to tally
+	@$(BIN)/python bench/stream.py
+
+bench-drift: .venv/dev  ## drift: false alarms, and drifts found
+	@$(BIN)/python bench/drift_level.py
 
 figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh lists, errors of w
 	@$(BIN)/python bench/fairness.py
