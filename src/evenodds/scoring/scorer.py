@@ -171,10 +171,10 @@ class Scorer(ABC):
 
 
 def _check_length(keys: object, size: int) -> None:
+    several = isinstance(keys, tuple)
     columns: tuple[Any, ...] = keys if isinstance(keys, tuple) else (keys,)
     for column in columns:
-        if isinstance(keys, tuple) and is_one_key(column):
+        if several and type(column) is not list and is_one_key(column):
             continue
-        length = len(column)
-        if length != size:
-            raise SettingsError(f"{size} scores but {length} keys; expected one key an item")
+        if len(column) != size:
+            raise SettingsError(f"{size} scores but {len(column)} keys; expected one key an item")
