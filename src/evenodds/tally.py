@@ -195,7 +195,7 @@ class Tally:
         --------
         >>> from evenodds.simulate import simulate
         >>> kept = tally(simulate(queries=1000)).suppress(10)
-        >>> kept.tally.counts[kept.tally.counts > 0].min() >= 10
+        >>> bool(kept.tally.counts[kept.tally.counts > 0].min() >= 10)
         True
         """
         from evenodds.privacy import suppress

@@ -79,10 +79,10 @@ def rounded(grid: Grid, low: float, high: float) -> tuple[Grid, tuple[float, flo
 
 
 def roundest(low: float, high: float) -> float:
-    """Return the number with the fewest decimals in an interval; the one nearest its middle among those.
+    """Return the roundest number in an interval: a multiple of the largest power of ten, or of half of one.
 
     >>> roundest(0.123, 0.131), roundest(-0.2, 1.3), roundest(1234.0, 1291.0)
-    (0.13, 1.0, 1250.0)
+    (0.13, 0.0, 1250.0)
     """
     if not high > low:
         return low
