@@ -148,6 +148,17 @@ def test_a_group_too_small_even_for_that_is_dropped():
     assert kept.dropped["rows"] >= 3 / 803
 
 
+def test_positions_that_are_gone_are_not_told():
+    """Three rows far down leave no trace, not even in how many positions there are."""
+    deep = draw(12, 3, positions=1).set_column(3, "position", pa.array([40] * 3))
+    table = pa.concat_tables([draw(13, 900, positions=3), deep])
+    tally = eo.tally(table, cells=50)
+    assert tally.counts.shape[2] == 41
+    kept = tally.suppress(10)
+    assert kept.tally.counts.shape[2] == 4
+    assert kept.dropped["rows"] >= 3 / 903
+
+
 def test_crossed_groups_and_several_outcomes():
     """Names of several columns, labels of several kinds."""
     rng = np.random.default_rng(6)

@@ -125,6 +125,8 @@ def suppress(tally: Tally, k: int, *, cells: int | None = None, depth: int | Non
         raise TallyError(
             f"no group and position has {k} rows with one label: nothing would be left", hint="a smaller k"
         )
+    used = int(np.flatnonzero(counts.any(axis=(0, 1, 3)))[-1]) + 1  # how deep lists go is told by those left
+    counts, squares = counts[:, :, :used], squares[:, :, :used]
     grid, score_range = rounded(grid, *kept.score_range)
     total = float(tally.counts.sum())
     rows = round(tally.rows * float(counts.sum()) / total) if tally.weighted else int(counts.sum())
