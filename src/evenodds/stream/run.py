@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +79,12 @@ class Master:
     settings: dict[str, str] = field(default_factory=dict)
     checkpoint: str | None = None
 
+    def defaults(self) -> dict[str, str]:
+        """Return settings for one machine, where few tasks suffice for a join; a cluster has its own."""
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        local = self.master is None or self.master.startswith("local")
+        return {"spark.sql.shuffle.partitions": "4"} if local and not submitted else {}
+
 
 def run(
     feed: Feed,
@@ -116,7 +123,7 @@ def run(
     with _alone(place):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what PySpark itself says while it starts
-            session = spark_session(known.master, {**_SETTINGS, **known.settings})
+            session = spark_session(known.master, {**known.defaults(), **known.settings})
         if ".connect." in type(session).__module__:
             raise SettingsError(
                 "a stream keeps its counts beside the driver, which Spark Connect has elsewhere",
@@ -145,10 +152,6 @@ def run(
             finally:
                 running.stop()
     return taking.job
-
-
-# Few tasks suffice for the rows of a batch on one machine; a cluster sets its own.
-_SETTINGS = {"spark.sql.shuffle.partitions": "4", "spark.sql.streaming.metricsEnabled": "true"}
 
 
 def _frame(session: Any, feed: Feed, folder: Path) -> tuple[Any, Log]:
