@@ -147,3 +147,22 @@ def test_weights_reach_the_audit(log, columns):
     ]
     assert found[0] == pytest.approx(found[1], abs=1e-12)
     assert found[0] != pytest.approx(found[2], abs=1e-6)
+
+
+def test_groups_that_the_model_has_not_seen_are_named(log):
+    """A new group is noted, refused under unknown='error', and a log of nothing but new groups is refused."""
+    model = eo.EqualOpportunity().fit(log)
+    group = np.array(log["group"].to_pylist(), dtype=object)
+    group[::9] = "new"
+    mixed = log.set_column(log.column_names.index("group"), "group", pa.array(group))
+    assert any(
+        "group new is not in the model: it takes the pooled map" in note
+        for note in eo.audit(mixed, model).notes
+    )
+    with pytest.raises(eo.UnknownGroupError, match="new"):
+        eo.audit(mixed, eo.EqualOpportunity(unknown="error").fit(log))
+    other = log.set_column(
+        log.column_names.index("group"), "group", pa.array(np.where(group == "a", "x", "y"))
+    )
+    with pytest.raises(eo.TallyError, match="none of the log's groups"):
+        eo.audit(other, model)

@@ -137,6 +137,7 @@ class Auditor:
     def run(self) -> Audit:
         """Compute everything."""
         tally, model = self.tally, self.model
+        strangers = [] if model is None else _strangers(model, tally)
         distances = self.distances()
         if not any(distance.label for distance in distances):
             raise TallyError(
@@ -152,7 +153,7 @@ class Auditor:
             parity=self._parity(before, after),
             positions=self._positions(before, after),
             position_bias=self.bias,
-            notes=(*self.bias.notes, *self._remarks(), *self.notes),
+            notes=(*self.bias.notes, *strangers, *self._remarks(), *self.notes),
             folds=None if self.made is None else self.made.folds,
             unit=None if self.made is None else ("impression" if tally.folds is None else "query"),
             outcomes=tally.roles.outcomes,
@@ -367,6 +368,27 @@ class Auditor:
             part = f"{100 * self.compare.outer:.0f} % of a Wasserstein distance"
             said.append(f"{part} lies in the outermost score cells: outliers?")
         return said
+
+
+def _strangers(model: Reranker, tally: Tally) -> list[str]:
+    """Say which groups the model has not seen; refuse a log of which it has seen none."""
+    codes = model.rows_of(tally)
+    unseen = codes == model.index_.unknown
+    if unseen.all():
+        known = ", ".join(map(group_name, model.groups_))
+        raise TallyError(
+            f"none of the log's groups ({', '.join(map(group_name, tally.groups))}) is in the model, which has "
+            f"{known} by {'/'.join(model.group_columns_)}",
+            hint="is this the group column that the model was fitted on?",
+        )
+    if model.unknown == "error":
+        columns = tuple(list(column) for column in zip(*tally.groups, strict=True))
+        model.index_.check_known(codes, columns)
+    policy = "takes the pooled map" if model.unknown == "pooled" else "keeps its scores"
+    return [
+        f"group {group_name(tally.groups[place])} is not in the model: it {policy}"
+        for place in np.flatnonzero(unseen)
+    ]
 
 
 def fitted_on(model: Reranker, tally: Tally) -> bool:
