@@ -169,3 +169,20 @@ def test_nothing_is_left_of_a_failed_write(tally, saved, monkeypatch):
         tally.save(saved, overwrite=True)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == ["day.tally"]
+
+
+def test_facts_that_stand_and_fall_with_the_counts(tmp_path, counted):
+    """What is written beside the counts comes back, other readers pass over it, and the checksum covers it."""
+    from evenodds.tally_file import read_with_extra, write
+
+    path = tmp_path / "state.tally"
+    write(counted, path, extra={"batch": 7, "refused": {"ä": 1}}, durable=True)
+    tally, extra = read_with_extra(path)
+    assert extra == {"batch": 7, "refused": {"ä": 1}}
+    assert tally.equals(counted)
+    assert eo.Tally.load(path).equals(counted)
+    table = pq.read_table(path)
+    head = table.schema.metadata[b"evenodds"].replace(b'"batch": 7', b'"batch": 8')
+    pq.write_table(table.replace_schema_metadata({b"evenodds": head}), path)
+    with pytest.raises(eo.DamagedFileError, match="checksum"):
+        eo.Tally.load(path)
