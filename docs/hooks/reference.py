@@ -15,8 +15,8 @@ from evenodds.cli import COMMANDS, cli
 ELSEWHERE = (
     "evenodds.serve.Scorer",
     "evenodds.feedback.store.Store",
-    "evenodds.feedback.store.ServedList",
-    "evenodds.feedback.store.Event",
+    "evenodds.feedback.events.ServedList",
+    "evenodds.feedback.events.Event",
     "evenodds.feedback.writer.Writer",
     "evenodds.export.to_onnx",
     "evenodds.export.to_sql",

@@ -2,11 +2,13 @@
 
 Lists go in blocks, a transaction each: what a block holds is counted by the one counting function, added to
 the tally, and deleted with its labels, and only then does the transaction end. A crash at any moment leaves
-each row either there or counted. Whoever serves waits for a block, not for all of them.
+each row either there or counted. Whoever serves waits for a block, not for all of them, and has its turn
+between two.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,15 +18,17 @@ import numpy as np
 
 from evenodds.feedback import schema
 from evenodds.feedback.database import Database, Row
+from evenodds.feedback.meta import Meta
 from evenodds.feedback.rows import Joined, cutoff, opened, whole_keys
-from evenodds.feedback.store import Meta, connect
+from evenodds.feedback.store import connect
 from evenodds.grid import MAX_CELLS, Grid
 from evenodds.log import Log
 from evenodds.tally import DEPTH, Tally, tally
 from evenodds.tally_file import from_bytes, to_bytes
 
 OLDER_THAN = 30 * 86_400.0
-_LISTS = 2_000  # a transaction: some 200,000 impressions, under a second
+_LISTS = 500  # a transaction: some 50,000 impressions, a tenth of a second
+_PAUSE = 0.12  # and a pause: who waits for a SQLite file looks ten times a second whether it is free
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ def compact(
         grid = _grid(target, database, older_than, cells) if first is not None else None
         lists = rows = positives = 0
         while first is not None and grid is not None:
+            if lists:
+                time.sleep(_PAUSE)
             with database.folding():
                 block = database.execute(schema.FOLD_LISTS, (first, until, until, _LISTS))
                 if len(block) == _LISTS:

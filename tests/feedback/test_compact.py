@@ -1,5 +1,6 @@
 """Folding keeps every count, once, and makes room; both databases."""
 
+import threading
 import time
 
 import numpy as np
@@ -13,9 +14,13 @@ from evenodds.feedback.rows import Rows
 from evenodds.feedback.sqlite import SQLite
 from evenodds.tally_file import to_bytes
 
-SECRET = "a secret that is long enough"
-
 DAY = 86_400.0
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Fold one block right after the other."""
+    monkeypatch.setattr("evenodds.compact._PAUSE", 0.0)
 
 
 def fill(store, lists, age, *, size=8, first=0, seed=0):
@@ -126,7 +131,6 @@ def test_folding_that_fails_half_way_changes_nothing(target, opened, monkeypatch
     with pytest.raises(eo.StoreError, match="no space left"):
         compact(target, older_than=30 * DAY, cells=10)
     monkeypatch.undo()
-    monkeypatch.setenv("EVENODDS_FEEDBACK_SECRET", SECRET)
     assert eo.tally(target, cells=10).equals(expected)
     assert store.status().folded_lists == 0
 
@@ -170,6 +174,23 @@ def test_a_key_at_the_end_of_a_block_is_folded_whole(target, opened, monkeypatch
     store.record([ServedList("d", [own], [0.5], [("a",)], "m", old) for own in "123"], [])
     assert compact(target, older_than=30 * DAY).lists == 3  # one key, more lists than a block
     assert eo.tally(target).rows == 11
+
+
+def test_a_server_has_its_turn_while_much_is_folded(target, opened, monkeypatch):
+    """Between two blocks others write: nobody waits for the whole of a compaction."""
+    monkeypatch.setattr("evenodds.compact._LISTS", 5)
+    monkeypatch.setattr("evenodds.compact._PAUSE", 0.12)
+    store = opened()
+    fill(store, 60, 40 * DAY)
+    folding = threading.Thread(target=compact, args=(target,), kwargs={"older_than": 30 * DAY, "cells": 10})
+    folding.start()
+    written = 0
+    while folding.is_alive():
+        store.record([], [Event("new", f"i{written}", 1)])
+        written += 1
+    folding.join()
+    assert written > 5
+    assert store.status(settle=0).folded_lists == 60
 
 
 def test_models_are_the_same_from_rows_and_from_what_was_folded(target, opened):

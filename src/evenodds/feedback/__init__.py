@@ -36,7 +36,8 @@ Reading a store gives Arrow record batches, like every other log (:mod:`evenodds
 is that of every other log.
 """
 
-from evenodds.feedback.store import Event, Fate, ServedList, Status, Store
+from evenodds.feedback.events import Event, Fate, ServedList, Status
+from evenodds.feedback.store import Store
 from evenodds.feedback.writer import Writer
 
 __all__ = ["Event", "Fate", "ServedList", "Status", "Store", "Writer"]

@@ -33,7 +33,8 @@ Kind = Literal["hashed", "plain"]
 ENVIRONMENT = "EVENODDS_FEEDBACK_SECRET"
 MAX_LENGTH = 1000
 _SHORTEST = 16
-_REMEMBERED = 100_000  # hashes of items in memory: some 20 MB
+_REMEMBERED = 100_000  # hashes of items in memory: some 20 MB,
+_SHORT = 64  # of ids that are not longer
 
 
 class Hasher:
@@ -66,10 +67,15 @@ class Hasher:
         try:
             return b"".join([known[value] for value in values])
         except KeyError:
-            if len(known) > _REMEMBERED:
-                known.clear()
-            known.update({value: digest_of(self._item, value) for value in values if value not in known})
-            return b"".join([known[value] for value in values])
+            return b"".join([known.get(value) or self._hashed(value) for value in values])
+
+    def _hashed(self, value: Id) -> bytes:
+        found = digest_of(self._item, value)
+        if not isinstance(value, str) or len(value) <= _SHORT:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[value] = found
+        return found
 
     @property
     def fingerprint(self) -> str:

@@ -22,8 +22,10 @@ import numpy.typing as npt
 from evenodds.errors import DamagedFileError, LogError, SettingsError, StoreError
 from evenodds.feedback import ids, schema
 from evenodds.feedback.database import Database, Row
+from evenodds.feedback.events import Status
 from evenodds.feedback.ids import Stored
-from evenodds.feedback.store import NO_GROUP, Meta, Status, connect
+from evenodds.feedback.meta import Meta
+from evenodds.feedback.store import NO_GROUP, connect
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import Enum
 from numbers import Integral
 from pathlib import Path
-from typing import Self, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from evenodds.errors import DamagedFileError, EvenoddsError, NewerVersionError, SettingsError
+from evenodds.errors import EvenoddsError, SettingsError
 from evenodds.feedback import ids, schema
 from evenodds.feedback.database import Database, Row
-from evenodds.feedback.ids import Hasher, Id, Kind, Stored
+from evenodds.feedback.events import Event, Fate, Names, ServedList, Status
+from evenodds.feedback.ids import Hasher, Kind, Stored
+from evenodds.feedback.meta import Meta
 from evenodds.feedback.postgres import Postgres, is_url
 from evenodds.feedback.sqlite import SQLite, is_sqlite
-
-Names = tuple[str | None, ...]
 
 WAIT = 24 * 3600.0  # seconds that a label waits for its list
 MAX_WAITING = 1_000_000
@@ -30,128 +26,6 @@ MAX_POSITION = 2**31 - 1
 NO_GROUP = -1
 _TRIES = 3
 _DEFAULTS = {"group_columns": '["group"]', "outcomes": "1", "first_position": "1"}
-
-
-@dataclass(frozen=True, slots=True)
-class ServedList:
-    """What was served for one request, in the order in which it is shown.
-
-    Attributes
-    ----------
-    key
-        What names the request, and this list only: feedback comes back with it.
-    items
-        Ids of the items, the first at the top position.
-    scores
-        Their original scores, before the correction.
-    groups
-        A tuple of names an item, one for each group column; None where a name is not known, and such an
-        item is not counted.
-    model, arm
-        What names the model that served it, and what it was served: "fair", "original", "shadow".
-    served
-        Seconds since 1970; None takes the moment of writing.
-    """
-
-    key: Id
-    items: Sequence[Id]
-    scores: Sequence[float] | npt.NDArray[np.float64]
-    groups: Sequence[Names]
-    model: str = ""
-    served: float | None = None
-    arm: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What came of one item of a list: its label, and where it was shown if that is known."""
-
-    key: Id
-    item: Id
-    label: int
-    position: int | None = None
-
-
-class Fate(Enum):
-    """What became of an event."""
-
-    COUNTED = "counted"  # joined to its list, and news
-    REPEATED = "repeated"  # known already, or less than what is known
-    WAITING = "waiting"  # stored; its list or item has not been served yet, as far as is known
-    REFUSED = "refused"  # not stored: too many wait already
-
-
-@dataclass(frozen=True)
-class Status:
-    """What a store holds.
-
-    Attributes
-    ----------
-    lists, rows
-        Served lists and the impressions in them.
-    settled_lists, settled_rows
-        Those older than the settling time.
-    labels
-        How many items have each label.
-    waiting
-        Labels without a list.
-    folded_lists, folded_rows
-        What was counted and deleted.
-    oldest, newest
-        When the lists were served, in seconds since 1970.
-    """
-
-    name: str
-    kind: Kind
-    group_columns: tuple[str, ...]
-    outcomes: int
-    lists: int
-    rows: int
-    settled_lists: int
-    settled_rows: int
-    labels: dict[int, int]
-    waiting: int
-    folded_lists: int
-    folded_rows: int
-    oldest: float | None
-    newest: float | None
-    models: tuple[str, ...]
-    groups: tuple[Names, ...]
-    bytes: int
-
-
-@dataclass
-class Meta:
-    """What a store knows about itself."""
-
-    kind: Kind = "hashed"
-    fingerprint: str = ""
-    group_columns: tuple[str, ...] = ()
-    outcomes: int = 1
-    first_position: int = 1
-    raw: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, database: Database) -> Self:
-        """Read it; a store of a later version is refused."""
-        raw = dict(cast("list[tuple[str, str]]", database.execute(schema.GET_META)))
-        try:
-            version = int(raw["version"])
-            if version > schema.VERSION:
-                raise NewerVersionError(
-                    f"{database.name} has store version {version}; this program reads up to {schema.VERSION}",
-                    hint="upgrade evenodds",
-                )
-            return cls(
-                kind=cast("Kind", raw["ids"]),
-                fingerprint=raw["secret"],
-                group_columns=tuple(json.loads(raw.get("group_columns", "[]"))),
-                outcomes=int(raw.get("outcomes", "1")),
-                first_position=int(raw.get("first_position", "1")),
-                raw=raw,
-            )
-        except (KeyError, ValueError):
-            raise DamagedFileError(f"{database.name} is not a whole feedback store") from None
 
 
 def connect(target: str | Path, *, write: bool) -> Database:

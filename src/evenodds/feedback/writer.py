@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from evenodds.errors import StoreError
-from evenodds.feedback.store import Event, Fate, ServedList, Store
+from evenodds.feedback.events import Event, Fate, ServedList
+from evenodds.feedback.store import Store
 
 MAX_QUEUED = 500_000  # impressions and events in memory
 _AT_ONCE = 50_000  # and in one transaction

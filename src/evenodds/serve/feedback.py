@@ -22,7 +22,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from evenodds.errors import EvenoddsError, SettingsError, StoreError
-from evenodds.feedback.store import Event, Fate, Names, ServedList, Store
+from evenodds.feedback.events import Event, Fate, Names, ServedList
+from evenodds.feedback.store import Store
 from evenodds.feedback.writer import Writer
 from evenodds.groups import printed_group
 from evenodds.serve.bodies import ARROW, JSON, MSGPACK, encode, kind_of, read, wanted
@@ -35,7 +36,8 @@ from evenodds.serve.settings import ServeSettings
 if TYPE_CHECKING:
     from evenodds.serve.app import Application
 
-_PATIENCE = 1.0  # seconds that an answer waits for its record
+_PATIENCE = 0.5  # seconds that an answer waits for its record
+_LARGE = 50_000  # bytes of feedback that are not read between two requests
 _SWITCH = 0.0005
 _SAY_EVERY = 1.0  # seconds between two log lines about lists that are lost
 
@@ -201,15 +203,19 @@ class Feedback:
         body = await read_body(request.receive, limits.max_body, declared, limits.timeout)
         if body is None:
             raise Problem(400, "the body did not come to its end; nothing was stored")
-        asked: FeedbackBody = read(body, _from_json if kind == JSON else _from_msgpack)
-        events = _events(asked, limits.max_candidates)
-        fates = Counter(await self._stored(writer, events))
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise Problem(415, "compressed bodies are not read here")
+        if len(body) > _LARGE:  # other requests go on meanwhile
+            written = await asyncio.to_thread(self._handed_over, writer, body, kind)
+        else:
+            written = self._handed_over(writer, body, kind)
+        fates = Counter(await self._stored(written))
         for fate, count in fates.items():
             app.metrics.event(f"feedback {fate.value}", count)
         if fates[Fate.REFUSED]:
             raise Problem(
                 429,
-                f"{fates[Fate.REFUSED]:,} of {len(events):,} events were not stored: too many wait for lists that "
+                f"{fates[Fate.REFUSED]:,} of {fates.total():,} events were not stored: too many wait for lists that "
                 "were not served here",
                 hint="are key and item those of the request? sending all of them again later harms nothing",
                 headers={"retry-after": "60"},
@@ -219,20 +225,23 @@ class Feedback:
         )
         return Response(encode(answer, answer_kind), media_type=answer_kind)
 
-    async def _stored(self, writer: Writer, events: list[Event]) -> list[Fate]:
-        """Store events; when this returns, they are safe."""
+    def _handed_over(self, writer: Writer, body: bytes, kind: str) -> Future[list[Fate]]:
+        """Read a body, check its events, and hand them to the writer."""
+        asked: FeedbackBody = read(body, _from_json if kind == JSON else _from_msgpack)
         try:
-            written = asyncio.wrap_future(writer.submit([], events))
-            async with asyncio.timeout(self.settings.timeout):
-                return await asyncio.shield(written)
+            return writer.submit([], _events(asked, self.settings.max_candidates))
         except SettingsError as error:
             raise Problem.of(error) from None
         except StoreError as error:
-            self._say(error)
-            raise Problem(503, error.message, hint=error.hint, headers={"retry-after": "1"}) from None
+            raise self._failed(error) from None
+
+    async def _stored(self, written: Future[list[Fate]]) -> list[Fate]:
+        """Wait for events; when this returns, they are safe."""
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                return await asyncio.shield(asyncio.wrap_future(written))
         except EvenoddsError as error:
-            self._say(error)
-            raise Problem.of(error, 500) from None
+            raise self._failed(error) from None
         except TimeoutError:
             raise Problem(
                 503,
@@ -240,6 +249,10 @@ class Feedback:
                 hint="send it again: an event that is stored twice counts once",
                 headers={"retry-after": "1"},
             ) from None
+
+    def _failed(self, error: EvenoddsError) -> Problem:
+        self._say(error)
+        return Problem(503, error.message, hint=error.hint, headers={"retry-after": "1"})
 
     def paths(self) -> dict[str, Any]:
         """Return the path for the OpenAPI document."""
