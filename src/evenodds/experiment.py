@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.errors import LogError, SettingsError, nearest
-from evenodds.feedback.store import is_store
 from evenodds.log import Log
 from evenodds.readout import ALL, Comparison, Experiment, SampleRatio
 from evenodds.sources import Source, open_source
@@ -93,6 +92,8 @@ def experiment(
         raise SettingsError(f"group_of must be 'auto', 'item' or 'unit', got {group_of!r}")
     if not 0 < confidence < 1:
         raise SettingsError(f"confidence must lie between 0 and 1, got {confidence}", hint="0.95 is usual")
+    from evenodds.feedback.store import is_store
+
     if is_store(log):
         log = Log(log, settle=settle)
     source, groups, asked, kinds = _columns(log, arm, unit, group, label, metrics)
