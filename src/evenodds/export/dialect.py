@@ -82,6 +82,10 @@ class Dialect:
         """Shift right."""
         return f"({value} >> {bits})" if self.duckdb else f"shiftright({value}, {bits})"
 
+    def whole_part(self, value: str, divisor: int) -> str:
+        """Divide whole numbers, without a remainder."""
+        return f"({value} // {divisor})" if self.duckdb else f"({value} div {divisor})"
+
     def xor(self, one: str, other: str) -> str:
         """Exclusive or."""
         return f"xor({one}, {other})" if self.duckdb else f"({one} ^ {other})"

@@ -191,10 +191,10 @@ class Tables:
 
     def _rows(self, table: Floats, name: str) -> str:
         """Select the rows of a matrix below each other: code, place and the number."""
-        return "\nUNION ALL ".join(
-            f"SELECT {code} AS code, place, {name} FROM ({self._dialect.numbered(row.tolist(), name)}) AS r{code}"
-            for code, row in enumerate(table)
-        )
+        width = table.shape[1]
+        code = self._dialect.whole_part("entry", width)
+        numbered = self._dialect.numbered(table.ravel().tolist(), name, place="entry")
+        return f"SELECT {code} AS code, entry % {width} AS place, {name} FROM ({numbered}) AS given"
 
 
 def bucket_of(buckets: Buckets, value: str) -> str:
