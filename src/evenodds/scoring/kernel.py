@@ -16,6 +16,7 @@ from evenodds.maps import ReturnScale
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
+_BLOCK = 32_768  # draws read at a time: temporaries stay in the second-level cache
 MAX_ROWS = 1 << 17  # 17 bits of row number and 36 of draw make 53: their sum is exact
 
 
@@ -61,8 +62,10 @@ class KernelTable:
         pieces = (self.marks, self.low, self.low + self.span, width)
         start, first, last, width = pieces if back is None else _cut(*pieces, back)
         # Looked up from the second mark on, a place finds its own piece, not the next one.
-        self._after, self._start, self._first = start[1:].copy(), start, first
-        self._rise = np.divide(last - first, width, out=np.zeros_like(width), where=width > 0)
+        self._after = start[1:].copy()
+        rise = np.divide(last - first, width, out=np.zeros_like(width), where=width > 0)
+        # One row of 32 bytes a piece: what a draw needs of it comes from one line of the cache.
+        self._lines = np.stack((start, rise, first, np.zeros_like(first)), axis=1)
 
     def piece(self, rows: Codes, draws: Floats) -> tuple[Codes, Floats]:
         """Return the piece each draw falls on, and how far into it."""
@@ -75,15 +78,24 @@ class KernelTable:
     def outcome(self, rows: Codes, draws: Floats) -> Floats:
         """Return the outcome of each draw: on the scale of `low` and `high`, or as `back` reads it."""
         place = draws + rows
-        piece = self._after.searchsorted(place, "right")
-        place -= self._start[piece]
-        place *= self._rise[piece]
-        place += self._first[piece]
+        if place.size <= _BLOCK:
+            self._read(place)
+        else:
+            for start in range(0, place.size, _BLOCK):
+                self._read(place[start : start + _BLOCK])
         return place
+
+    def _read(self, place: Floats) -> None:
+        """Put the outcomes where the places are."""
+        line = self._lines.take(self._after.searchsorted(place, "right"), axis=0)
+        place -= line[:, 0]
+        place *= line[:, 1]
+        place += line[:, 2]
 
     def cuts(self) -> tuple[Floats, Floats, Floats]:
         """Return where each cut piece starts, the outcome there, and how fast it rises."""
-        return self._start, self._first, self._rise
+        start, rise, first = (self._lines[:, column].copy() for column in range(3))
+        return start, first, rise
 
     def within(self, piece: Codes, place: Floats) -> Floats:
         """Return how far into its target bin a draw lies, in [0, 1)."""
