@@ -134,6 +134,11 @@ def test_labels_that_come_later_find_their_impressions(spark, tmp_path, grid):
     assert (counted.counts >= sure.counts).all()
     assert (counted.counts <= eo.tally(truth, grid=eo.Tally.load(grid)).counts).all()
     assert sure.rows <= counted.rows < whole.num_rows
+    # An impression of the first hour, five hours late: not counted, and told.
+    put(tmp_path / "shown", "late", logs[0].select(columns).slice(0, 7))
+    stream(tmp_path / "shown", tmp_path / "out", *options, "--grid-from", grid)
+    assert State.load(tmp_path / "out").facts.late == 7
+    assert json.loads((tmp_path / "out" / "status.json").read_text())["late"] == 7
 
 
 def test_doubles_are_counted_once(spark, tmp_path, grid):

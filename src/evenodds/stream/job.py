@@ -183,6 +183,13 @@ class Job:
             self.state = State(self.state.tally, replace(facts, late=facts.late + rows))
             self._say(f"{rows:,} rows came after the watermark and are not counted")
 
+    def finish(self, late: int) -> None:
+        """Note rows that came too late for the last batch, and write that down."""
+        if late:
+            self.late(late)
+            self.state.save(self.folder)
+            self._report(None, 0.0)
+
     def _counted(self, batch: Batch) -> Counts:
         """Count a batch into the state, in memory."""
         state = self.state

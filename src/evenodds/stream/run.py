@@ -148,7 +148,7 @@ def run(
                 )
                 taking.late = running.late
                 running.go()
-                taking.job.late(running.late())
+                taking.job.finish(running.late())
             finally:
                 running.stop()
     return taking.job
