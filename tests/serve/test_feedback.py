@@ -383,6 +383,44 @@ def test_a_model_of_other_rows_is_refused_and_the_old_one_kept(collecting, model
         assert answer.status_code == 200
 
 
+def test_outcomes_and_positions_are_those_of_the_model(tmp_path, store, log):
+    """A model of two kinds of positive and positions from 0 takes labels to 2 and the position 0."""
+    from starlette.testclient import TestClient
+
+    from evenodds.serve.app import Application
+    from evenodds.serve.run import extensions_of
+    from evenodds.serve.settings import ServeSettings
+
+    rng = np.random.default_rng(0)
+    table = log.slice(0, 6_000)
+    place = pa.array(np.arange(6_000) % 20)
+    table = table.set_column(
+        table.schema.get_field_index("label"), "label", pa.array(rng.integers(0, 3, 6_000))
+    )
+    eo.EqualOpportunity(points=100).fit(table.append_column("position", place), outcomes=2).save(
+        tmp_path / "model.json"
+    )
+    asked = ServeSettings(
+        model=str(tmp_path / "model.json"),
+        state=str(tmp_path / "state"),
+        token="a token for tests",
+        log="none",
+        feedback=store,
+    )
+    with TestClient(Application(asked, extensions_of(asked))) as client:
+        client.post("/rerank", json=candidates(3))
+        event = {"key": "request0", "item": candidates(3)["ids"][0], "label": 2, "position": 0}
+        assert send(client, event)["counted"] == 1
+        assert "expected 0 to 2" in send(client, {**event, "label": 3}, status=422)["detail"]
+        assert (
+            "expected a whole number from 0 on"
+            in send(client, {**event, "position": -1}, status=422)["detail"]
+        )
+    counts = eo.tally(store, settle=0, cells=3)
+    assert counts.roles.outcomes == 2
+    assert counts.counts.sum(axis=(0, 2, 3)).tolist() == [2, 0, 1]
+
+
 def test_ids_are_hashed_unless_they_are_to_be_plain(collecting, store, tmp_path):
     """By default a server stores no id, and feedback finds its list all the same."""
     asked = candidates()

@@ -183,9 +183,14 @@ def given_secret(secret: str | bytes | None) -> bytes | None:
     return raw
 
 
-def secret_beside(path: Path) -> bytes:
-    """Return the secret in the file beside a store; the first process that asks makes it."""
+def secret_beside(path: Path, *, make: bool = True) -> bytes:
+    """Return the secret in the file beside a store; the first process that asks makes it, for a new store."""
     held = path.with_name(f"{path.name}.secret")
+    if not make and not held.exists():
+        raise StoreError(
+            f"{held} is not there: without it labels would not find their lists",
+            hint=f"put it back, or set {ENVIRONMENT} to the secret that the store was made with",
+        )
     try:
         if not held.exists():
             aside = held.with_name(f".{held.name}.{os.getpid()}")

@@ -102,7 +102,9 @@ class Store:
             raise SettingsError(f"{self.name} holds {found.kind} ids; that is settled when a store is made")
         settled: Kind = found.kind if found is not None else (kind or "hashed")
         database.kind = settled
-        self.hasher = Hasher(settled, b"" if settled == "plain" else self._secret(target, secret))
+        self.hasher = Hasher(
+            settled, b"" if settled == "plain" else self._secret(target, secret, new=found is None)
+        )
         if found is None:
             with database.writing():
                 database.create()
@@ -122,7 +124,7 @@ class Store:
             )
         self.meta = found
 
-    def _secret(self, target: str | Path, secret: str | bytes | None) -> bytes:
+    def _secret(self, target: str | Path, secret: str | bytes | None, *, new: bool) -> bytes:
         given = ids.given_secret(secret)
         if given is not None:
             return given
@@ -131,7 +133,7 @@ class Store:
                 f"{self.name} is for several servers, which must hash ids alike: {ids.ENVIRONMENT} is not set",
                 hint="set it to 32 random characters, the same on all servers, or store plain ids",
             )
-        return ids.secret_beside(Path(target))
+        return ids.secret_beside(Path(target), make=new)
 
     def bind(
         self, group_columns: Sequence[str] | None, outcomes: int | None, first_position: int | None
