@@ -51,7 +51,7 @@ def python() -> str:
         else:
             continue
         kinds[kind].append(f"{found.__module__}.{found.__qualname__}")
-    for path in filter(_there, ELSEWHERE):
+    for path in ELSEWHERE:
         kinds["Classes" if path.rpartition(".")[2][0].isupper() else "Functions"].append(path)
     parts = [
         "# Python",
@@ -65,14 +65,6 @@ def python() -> str:
         parts.append(f"## {kind}")
         parts += [f"::: {path}" for path in paths]
     return "\n\n".join(parts) + "\n"
-
-
-def _there(path: str) -> bool:
-    from importlib import import_module
-    from importlib.util import find_spec
-
-    module, _, name = path.rpartition(".")
-    return find_spec(module) is not None and hasattr(import_module(module), name)
 
 
 def commands() -> str:
