@@ -308,6 +308,36 @@ def test_a_crash_anywhere_changes_nothing(tmp_path, monkeypatch, settings):
         assert list(folder.rglob("*.part")) == []
 
 
+def test_a_crash_between_a_fit_for_drift_and_its_note_changes_nothing(tmp_path, monkeypatch):
+    """The model is there, the state still holds what should be forgotten: the next start puts it right."""
+    settings = StreamSettings(fit_on_drift=True, drift_every=1, limit=0.1)
+    tables = [*parts(3, queries=500), *(shifted(t, 0.4) for t in parts(3, queries=500))]
+    quick = {"unfitted": lambda: eo.EqualOpportunity(points=20, position_bias="none")}
+    feed(job(tmp_path / "whole", settings, **quick), tables)
+    real, fell = Job._note_fit, []
+
+    def falling(self, version):
+        if version.reason == "drift" and not fell:
+            fell.append(version.batch)
+            raise CrashError
+        real(self, version)
+
+    monkeypatch.setattr(Job, "_note_fit", falling)
+    with pytest.raises(CrashError):
+        feed(job(tmp_path / "crash", settings, **quick), tables)
+    start = State.load(tmp_path / "crash").facts.batch
+    assert start == fell[0]
+    feed(job(tmp_path / "crash", settings, **quick), tables[start:], first=start)
+    states = [State.load(tmp_path / name) for name in ("crash", "whole")]
+    assert same_counts(states[0].tally, states[1].tally)
+    assert states[0].facts.epoch == states[1].facts.epoch > 0
+    listed = [
+        [(v.number, v.batch, v.sha256, v.reason) for v in Versions(tmp_path / name / "models").listed]
+        for name in ("crash", "whole")
+    ]
+    assert listed[0] == listed[1]
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
