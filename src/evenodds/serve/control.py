@@ -64,7 +64,7 @@ def control_routes(app: Application) -> list[Route]:
                 "refused": holder.refused,
             },
         }
-        return _json(said)
+        return _json(said, {"etag": f'"{live.loaded.version}"'})
 
     @token
     async def publish(request: Request) -> Response:
@@ -73,9 +73,9 @@ def control_routes(app: Application) -> list[Route]:
         )
         if raw is None:
             raise Problem(400, "the body did not come to its end; nothing was changed")
-        expected = request.headers.get("if-match")
+        expected = request.headers.get("if-match", "*").strip('" ')
         try:
-            state = await asyncio.to_thread(store.publish, raw, expected and expected.strip('" '))
+            state = await asyncio.to_thread(store.publish, raw, None if expected == "*" else expected)
         except EvenoddsError as error:
             if isinstance(error, OutputError):  # no fault of the model's
                 raise
@@ -138,5 +138,5 @@ def control_routes(app: Application) -> list[Route]:
     ]
 
 
-def _json(value: object) -> Response:
-    return Response(msgspec.json.encode(value) + b"\n", media_type="application/json")
+def _json(value: object, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value) + b"\n", headers=headers, media_type="application/json")
