@@ -339,7 +339,7 @@ def test_a_store_that_fails_stops_feedback_but_not_the_ranking(collecting, store
     """While the store is locked, feedback is 503 and the ranking goes on; what was not stored is counted as lost."""
     asked = candidates()
     event = {"key": asked["key"], "item": asked["ids"][0], "label": 1}
-    with collecting(timeout=0.5) as client:
+    with collecting(timeout=1.0) as client:
         client.post("/rerank", json=asked)
         other = sqlite3.connect(store, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
