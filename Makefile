@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds \
+.PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds bench-spark bench-tally-size \
   bench-feedback bench-serve soak soak-short bench-exports bench-stream bench-drift figures picture readme example wheel lock format clean
 
 help:  ## print these targets
@@ -97,6 +97,12 @@ bench-stream: .venv/spark  ## streams: rows taken in a second, and the delay fro
 
 bench-drift: .venv/dev  ## drift: false alarms, and drifts found
 	@$(BIN)/python bench/drift_level.py
+
+bench-spark: .venv/spark  ## counting on Spark against SQL and the local engine (50 million rows, needs 1 GB of disk)
+	@$(BIN)/python bench/spark.py
+
+bench-tally-size: .venv/run  ## what a tally weighs, by groups, positions and cells
+	@$(BIN)/python bench/tally_size.py
 
 figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh lists, errors of w
 	@$(BIN)/python bench/fairness.py

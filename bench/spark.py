@@ -63,9 +63,12 @@ def seconds(work: Callable[[], object]) -> list[float]:
 
 
 def peak(number: int | str) -> float:
-    """Return a process's peak memory in MB."""
-    status = Path(f"/proc/{number}/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+    """Return a process's peak memory in MB, 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{number}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def group_by(frame: Any, middle: float, width: float, *, folds: bool) -> None:
@@ -82,8 +85,8 @@ def group_by(frame: Any, middle: float, width: float, *, folds: bool) -> None:
         ).count().write.format("noop").mode("overwrite").save()
 
 
-def on_spark(path: str) -> dict[str, Any]:
-    """Count a file in turns by SQL, on Spark, and here; return times and peaks."""
+def on_spark(path: str, few: str) -> dict[str, Any]:
+    """Count a file in turns by SQL and on Spark, warmed up on one of few rows; return times and peaks."""
     from evenodds.engines.partial import gathered
     from evenodds.engines.spark_session import spark_session
 
@@ -97,19 +100,24 @@ def on_spark(path: str) -> dict[str, Any]:
 
     cells = eo.tally(frame).grid.boundaries
     low, middle, high = (float(cells[cells.size * part // 4]) for part in (1, 2, 3))
-    sql = partial(group_by, frame, middle, (high - low) / 2.2)  # a logistic curve's quartiles lie at 1.1
-    works: dict[str, Callable[[], object]] = {
+    sql = partial(
+        group_by, middle=middle, width=(high - low) / 2.2
+    )  # a logistic curve's quartiles lie at 1.1
+    works: dict[str, Callable[[Any], object]] = {
         "sql": partial(sql, folds=False),
+        "tally": eo.tally,
         "sql with folds": partial(sql, folds=True),
-        "tally": lambda: eo.tally(frame),
     }
-    for work in works.values():  # Java compiles what runs often
-        work()
+    small = session.read.parquet(few)
+    for _ in range(3):  # Java compiles what runs often
+        for work in works.values():
+            work(small)
     times: Times = {name: [] for name in works}
     with mock.patch("evenodds.engines.spark.gathered", weighed):
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS):
             for name, work in works.items():
-                times[name].append(seconds(work))
+                if turn == 0 or name != "sql with folds":
+                    times[name].append(seconds(partial(work, frame)))
     known = processes()
     return {
         "times": times,
@@ -128,9 +136,9 @@ def here(path: str) -> dict[str, Any]:
     return {"times": {"local": [seconds(lambda: eo.tally(path)) for _ in range(ROUNDS)]}}
 
 
-def in_process(what: str, path: Path) -> dict[str, Any]:
+def in_process(what: str, path: Path, few: Path) -> dict[str, Any]:
     """Run one of the two above in a process of its own."""
-    command = [sys.executable, __file__, "--in-process", what, str(path)]
+    command = [sys.executable, __file__, "--in-process", what, str(path), str(few)]
     out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return dict(json.loads(out))
 
@@ -148,11 +156,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000_000, help="rows of the large log")
     parser.add_argument("--folder", type=Path, help="keep the logs there, for the next run")
     parser.add_argument("--json", type=Path, help="write what was measured there too")
-    parser.add_argument("--in-process", nargs=2, metavar=("WHAT", "PATH"), help=argparse.SUPPRESS)
+    parser.add_argument("--in-process", nargs=3, metavar=("WHAT", "PATH", "FEW"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.in_process:
-        what, path = options.in_process
-        print(json.dumps((on_spark if what == "spark" else here)(path)))
+        what, log, small = options.in_process
+        print(json.dumps(on_spark(log, small) if what == "spark" else here(log)))
         return
     with tempfile.TemporaryDirectory() as made:
         folder = options.folder or Path(made)
@@ -160,8 +168,8 @@ def main() -> None:
         for rows, path in logs.items():
             if not path.exists():
                 write_simulated(path, rows // 50)
-        found = {rows: in_process("spark", path) for rows, path in logs.items()}
-        local = {rows: in_process("local", path) for rows, path in logs.items()}
+        found = {rows: in_process("spark", path, logs[options.rows // 10]) for rows, path in logs.items()}
+        local = {rows: in_process("local", path, path) for rows, path in logs.items()}
     few, many = logs
     print(f"{'what':<66} {'clock':>6} {'processors':>11}  limit")
 

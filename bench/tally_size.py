@@ -17,16 +17,27 @@ from evenodds.engines.partial import Part, Plan, counted_part, merged_parts
 from evenodds.log import Roles
 
 QUERIES = 20_000
-CASES = [(2, 10_000), (2, 1_000), (20, 10_000), (20, 1_000), (200, 1_000)]
+CASES = [
+    (2, 10_000, False),
+    (2, 1_000, False),
+    (20, 10_000, False),
+    (20, 1_000, False),
+    (200, 1_000, False),
+    (200, 1_000, True),
+]
 PARTS = 4
 
 
-def parts_of(groups: int, cells: int) -> tuple[Plan, list[list[Part]], float]:
-    """Count a simulated log, its rows given to so many groups, in parts; return those and seconds a row."""
+def parts_of(groups: int, cells: int, *, apart: bool) -> tuple[Plan, list[list[Part]], float]:
+    """Count a simulated log, its rows given to so many groups, in parts; return those and seconds a row.
+
+    The parts hold all groups, or groups of their own, as after `frame.repartition(n, "group")`.
+    """
     log = eo.simulate(QUERIES, seed=1)
     rng = np.random.default_rng(0)
     names = np.array([f"g{number:03d}" for number in range(groups)])
-    codes = pa.array(rng.integers(0, groups, log.num_rows).astype(np.int32))
+    drawn = rng.integers(0, groups, log.num_rows)
+    codes = pa.array((np.sort(drawn) if apart else drawn).astype(np.int32))
     group = pa.DictionaryArray.from_arrays(codes, pa.array(names))
     log = log.set_column(log.column_names.index("group"), "group", group)
     roles = Roles("score", ("group",), "label", "position", "query")
@@ -52,8 +63,8 @@ def main() -> None:
         f"{'groups':>6} {'cells':>6} {'laid out':>9} {'kept':>10} {'a part':>9} {'merged':>9} "
         f"{'bytes/kept':>10} {'merge':>9} {'count':>8}"
     )
-    for groups, cells in CASES:
-        plan, parts, a_row = parts_of(groups, cells)
+    for groups, cells, apart in CASES:
+        plan, parts, a_row = parts_of(groups, cells, apart=apart)
         whole = sum(int(np.prod(shape)) for shape in replace(plan, depth=49).shapes.values()) * 8 * groups
         start = time.perf_counter()
         merged = list(merged_parts([part for group in parts for part in group], plan))
@@ -63,6 +74,7 @@ def main() -> None:
             f"{groups:>6} {cells:>6} {whole / 1e6:>6.0f} MB {kept:>10,} {weight(parts[0]) / 1e6:>6.2f} MB "
             f"{weight(merged) / 1e6:>6.2f} MB {weight(merged) / kept:>10.2f} {1e3 * took:>6.0f} ms "
             f"{1e9 * a_row:>5.0f} ns"
+            f"{'  parts by group' if apart else ''}"
         )
     print("kept: counts above 0. merge: a part, all its groups. count: a row, one core, laying out included.")
 
