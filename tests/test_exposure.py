@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom
 
 import evenodds as eo
-from evenodds.exposure import Exposure, companions
+from evenodds.exposure import Exposure, companions, misplaced
 from evenodds.position import PositionBias
 
 
@@ -87,3 +87,25 @@ def test_companions_are_found_from_where_items_stood():
     )
     alone = companions(eo.tally(shuffled, cells=500))  # not ranked by the score: nothing can be told
     assert alone[0] == pytest.approx(alone[1])
+
+
+def test_the_reckoning_is_right_where_lists_are_drawn_at_random():
+    """Shares of the logged positions come out to within chance; those of a log that was not ranked are left alone."""
+    rng = np.random.default_rng(8)
+    group = rng.integers(0, 2, (4_000, 10))
+    score = rng.normal(0.6 * group, 1.0)
+    order = np.argsort(-score, axis=1)
+    log = pa.table(
+        {
+            "query": np.repeat(np.arange(4_000), 10),
+            "position": np.tile(np.arange(1, 11), 4_000),
+            "group": np.array(["a", "b"])[np.take_along_axis(group, order, 1).ravel()],
+            "score": np.take_along_axis(score, order, 1).ravel(),
+            "label": rng.integers(0, 2, 40_000),
+        }
+    )
+    assert np.abs(misplaced(eo.tally(log, cells=500))).max() < 4 * 0.5 / 4_000**0.5
+    mixed = log.set_column(
+        1, "position", [rng.permuted(np.tile(np.arange(1, 11), (4_000, 1)), axis=1).ravel()]
+    )
+    assert not misplaced(eo.tally(mixed, cells=500)).any()

@@ -7,6 +7,8 @@ the list lengths in the log.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -79,22 +81,11 @@ def companions(tally: Tally) -> Floats:
     ``sum over h of share[g, h] P(score > s | h)`` of its list. Least squares over score cells, a group at a
     time, then balanced: as many pairs of g and h as of h and g.
     """
-    slots, items = list_lengths(tally)
-    starts = np.flatnonzero(np.diff(tally.grid.coarse(_CELLS), prepend=-1))
-    shown = np.add.reduceat(tally.counts, starts, axis=3).sum(
-        axis=1, dtype=np.float64
-    )  # group, position, cell
-    rows = shown.sum(axis=1)
-    total = rows.sum(axis=1)
-    share = total / total.sum()
+    logged = _Logged.of(tally)
+    rows, seen, above, share = logged.rows, logged.seen, logged.above, logged.share
     alone = np.repeat(share[None], share.size, axis=0)
-    others = float(items @ np.arange(items.size))  # in the list of an item
-    if share.size < 2 or others <= 0 or not (total > 0).all():
+    if share.size < 2 or not logged.ranked:
         return alone
-    rank = np.zeros(shown.shape[1])
-    rank[slots[::-1]] = np.arange(slots.size)[::-1]
-    seen = np.einsum("gpk,p->gk", shown, rank) / np.maximum(rows, 1e-300) / others
-    above = 1.0 - (np.cumsum(rows, axis=1) - rows / 2) / total[:, None]
     found = np.empty_like(alone)
     for group, (mass, place) in enumerate(zip(rows, seen, strict=True)):
         weighted = above * mass
@@ -105,8 +96,8 @@ def companions(tally: Tally) -> Floats:
         change -= inverse.sum(axis=1) * change.sum() / inverse.sum()  # shares still add up to one
         found[group] = np.maximum(share + change, 0.0)
         found[group] /= found[group].sum()
-        if np.sqrt(mass @ (place - found[group] @ above) ** 2 / mass.sum()) > _FITS:
-            return alone
+    if logged.off(found) > _FITS:
+        return alone
     pairs = share[:, None] * found
     pairs = (pairs + pairs.T) / 2
     for _ in range(50):
@@ -114,6 +105,71 @@ def companions(tally: Tally) -> Floats:
         pairs *= scale[:, None] * scale
     balanced: Floats = pairs / pairs.sum(axis=1, keepdims=True)
     return balanced
+
+
+def misplaced(tally: Tally) -> Floats:
+    """Return by how much the same reckoning misses each group's share of the logged positions, ``[group, position]``.
+
+    Zero where it cannot be told: without positions, and where the log was not ranked by its score.
+    """
+    logged = _Logged.of(tally)
+    shown = tally.counts.sum(axis=(1, 3), dtype=np.float64)
+    found = companions(tally)
+    if not logged.ranked or logged.off(found) > _FITS:
+        return np.zeros_like(shown)
+    points = np.linspace(0.0, 1.0, 201)
+    chance = placement(tally, points.size)
+    reckoned = np.array(
+        [
+            [mass @ np.interp(place, points, row) for row in chance]
+            for mass, place in zip(logged.rows, found @ logged.above, strict=True)
+        ]
+    )
+    held = np.maximum(shown.sum(axis=0), 1e-300)
+    away: Floats = reckoned / np.maximum(reckoned.sum(axis=0), 1e-300) - shown / held
+    return np.where(shown.sum(axis=0) > 0, away, 0.0)
+
+
+@dataclass(frozen=True)
+class _Logged:
+    """Where items stood in a log, by group and coarse score cell.
+
+    Attributes
+    ----------
+    rows, seen
+        Impressions, and the mean share of their list above them.
+    above
+        The share of a group's scores above the middle of a cell, ``[group, cell]``.
+    share
+        Of each group in the log.
+    ranked
+        Whether there are lists, with every group in them.
+    """
+
+    rows: Floats
+    seen: Floats
+    above: Floats
+    share: Floats
+    ranked: bool
+
+    @classmethod
+    def of(cls, tally: Tally) -> _Logged:
+        slots, items = list_lengths(tally)
+        starts = np.flatnonzero(np.diff(tally.grid.coarse(_CELLS), prepend=-1))
+        shown = np.add.reduceat(tally.counts, starts, axis=3).sum(axis=1, dtype=np.float64)
+        rows = shown.sum(axis=1)  # group, cell
+        total = np.maximum(rows.sum(axis=1), 1e-300)
+        others = float(items @ np.arange(items.size))  # in the list of an item
+        rank = np.zeros(shown.shape[1])
+        rank[slots[::-1]] = np.arange(slots.size)[::-1]
+        seen = np.einsum("gpk,p->gk", shown, rank) / np.maximum(rows, 1e-300) / max(others, 1e-300)
+        above = 1.0 - (np.cumsum(rows, axis=1) - rows / 2) / total[:, None]
+        return cls(rows, seen, above, total / total.sum(), others > 0 and bool(rows.any(axis=1).all()))
+
+    def off(self, companions: Floats) -> float:
+        """Return by what share of a list places are off, if lists hold these companions, in the worst group."""
+        squared = (self.rows * (self.seen - companions @ self.above) ** 2).sum(axis=1)
+        return float(np.sqrt(squared / np.maximum(self.rows.sum(axis=1), 1e-300)).max())
 
 
 def placement(tally: Tally, points: int) -> Floats:

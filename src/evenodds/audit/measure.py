@@ -24,6 +24,7 @@ from evenodds.audit.result import (
     label_name,
 )
 from evenodds.errors import TallyError
+from evenodds.exposure import misplaced
 from evenodds.groups import group_name
 from evenodds.merit import merit_mass, position_weights, unclipped_mass
 from evenodds.position import read_bias
@@ -230,19 +231,27 @@ class Auditor:
         if made is not None:
             left = group_figures(made.observed, made.merit, made.negative, made.rows.sum(axis=2))
             left |= exposure_figures(made.rows, made.weights)
-        before = self._with_intervals(values, left, counted=True)
+        before = self._with_intervals(values, left)
         if self.fair is None:
             return before, None
+        beyond = np.zeros_like(self.rows)
+        if made is not None and left is not None:
+            # What the reckoning of new positions gets wrong beyond chance for the old ones.
+            beyond = np.maximum(
+                misplaced(self.tally) ** 2 - made.standard_error(left["position_share"]) ** 2, 0.0
+            )
         fair_left = None if self.ahead is None else self._fair_figures(self.ahead[0])
-        return before, self._with_intervals(self._fair_figures(self.fair), fair_left)
+        return before, self._with_intervals(self._fair_figures(self.fair), fair_left, beyond)
 
     def _fair_figures(self, fair: Fair) -> Named:
         found = group_figures(fair.observed, fair.merit, fair.negative, fair.rows.sum(axis=-1))
         shown = fair.rows / np.maximum(fair.rows.sum(axis=-2, keepdims=True), 1e-300)
         return found | {"exposure": fair.exposure, "position_share": shown}
 
-    def _with_intervals(self, values: Named, left: Named | None, *, counted: bool = False) -> Figures:
+    def _with_intervals(self, values: Named, left: Named | None, beyond: Floats | None = None) -> Figures:
+        """Give figures their intervals; those after a model are not counted, and have `beyond` in their variance."""
         made = self.made
+        counted = beyond is None
         rows = {
             "positive_rate": self.evidence.sum(axis=1),
             "position_share": np.broadcast_to(self.evidence_by_position, self.rows.shape),
@@ -252,6 +261,8 @@ class Auditor:
             errors = np.full(value.shape, np.nan)
             if left is not None and made is not None:
                 errors = made.standard_error(left[name])
+            if beyond is not None and name == "position_share":
+                errors = np.sqrt(errors**2 + beyond)
             quantile = 2.0 if made is None else made.quantile
             figures = np.empty(value.shape, dtype=object)
             for place in np.ndindex(value.shape):
