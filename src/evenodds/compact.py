@@ -28,7 +28,7 @@ from evenodds.tally_file import from_bytes, to_bytes
 
 OLDER_THAN = 30 * 86_400.0
 _LISTS = 500  # a transaction: some 50,000 impressions, a tenth of a second
-_PAUSE = 0.12  # and a pause: who waits for a SQLite file looks ten times a second whether it is free
+_PAUSE = 0.05  # and a pause: a machine with few cores has other work, too
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 
 import evenodds as eo
 from evenodds.cli import main
-from evenodds.feedback import Event, ServedList, Store, sqlite
+from evenodds.feedback import Event, ServedList, Store
 from evenodds.feedback.postgres import Postgres, named
 from evenodds.feedback.rows import Rows
 from evenodds.feedback.sqlite import SQLite
@@ -105,11 +105,10 @@ def test_damage_is_said_in_one_line(made, tmp_path):
         eo.tally(made, cells=3, settle=0)
 
 
-def test_a_locked_store_is_an_error_after_a_while(made, monkeypatch):
+def test_a_locked_store_is_an_error_after_a_while(made):
     """While another process holds the write lock nothing is stored; afterwards it is."""
-    monkeypatch.setattr(sqlite, "_BUSY", 0.2)
     store = Store(made)
-    store._database._connection.execute("PRAGMA busy_timeout = 200")
+    store._database._busy = 0.2
     other = sqlite3.connect(made, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     start = time.monotonic()

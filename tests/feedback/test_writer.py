@@ -218,3 +218,22 @@ def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(target):
         assert counts.counts[:, 1:].sum() == counts.rows // 2
         first = acknowledged  # what was not acknowledged is sent again
     assert first > 10
+
+
+def test_two_that_write_without_pause_take_turns(opened):
+    """Two writers in tight loops both get on: nobody is kept out until its patience ends."""
+    stores = [opened(kind="plain"), opened(kind="plain")]
+    done = [0, 0]
+    until = time.monotonic() + 1.0
+
+    def write(number):
+        while time.monotonic() < until:
+            stores[number].record([one(f"{number} {done[number]}", "x")], [])
+            done[number] += 1
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert min(done) > 0.15 * max(done)

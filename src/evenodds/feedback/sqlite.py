@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +19,8 @@ MAGIC = b"SQLite format 3\0"
 APPLICATION = 0x45564F44  # "EVOD", in the file's head
 _APPLICATION_AT = 68
 _HEAD = 100
-_BUSY = 10.0  # seconds to wait for another process's transaction
+_BUSY = 10.0  # seconds to wait for other processes' transactions
+_LOOK_AGAIN = 0.002
 
 
 def is_sqlite(path: str) -> bool:
@@ -39,6 +42,14 @@ def _connect(path: Path, mode: str, busy: float) -> sqlite3.Connection:
     )
 
 
+def _locked(turn: int) -> bool:
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class SQLite(Database):
     """The file in WAL mode: readers and one writer at a time do not wait for each other."""
 
@@ -46,6 +57,7 @@ class SQLite(Database):
         self.path = Path(path)
         self.name = str(path)
         self._busy = busy
+        self._turn = -1
         if write and not self.path.exists():
             self._make()
         self._check()
@@ -122,28 +134,75 @@ class SQLite(Database):
             self.execute(table.format(**words))
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[None]:
-        with self._errors():
-            self._connection.execute(begin)
+    def writing(self) -> Iterator[None]:
+        """Take the write lock, in turn with other processes."""
+        self._begin()
+        with self._ended():
+            yield
+
+    folding = writing
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold one state of the store."""
+        self._run("BEGIN")
+        with self._ended():
+            yield
+
+    @contextmanager
+    def _ended(self) -> Iterator[None]:
+        """End a transaction: keep what was done in it, or nothing of it."""
         try:
             yield
-            with self._errors():
-                self._connection.execute("COMMIT")
+            self._run("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
             raise
 
-    def writing(self) -> object:  # type: ignore[override]
-        """Take the write lock, waiting for other processes' transactions."""
-        return self._transaction("BEGIN IMMEDIATE")
+    def _begin(self) -> None:
+        """Begin to write, when it is this connection's turn.
 
-    folding = writing  # type: ignore[assignment]
+        SQLite lets whoever waits look again ten times a second, so that a writer without pauses would keep
+        all others out. Here one waiter at a time holds a second lock, the turn, without which nobody
+        begins: who has written queues up behind it.
+        """
+        until = time.monotonic() + self._busy
+        try:
+            if self._turn < 0:
+                held = self.path.with_name(f"{self.path.name}.turn")
+                self._turn = os.open(held, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            while not _locked(self._turn):
+                self._wait(until)
+        except OSError as error:
+            raise StoreError(f"cannot write {self.name}: {error.strerror or error}") from None
+        try:
+            self._run("PRAGMA busy_timeout = 0")
+            while not self._begun():
+                self._wait(until)
+        finally:
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            self._run(f"PRAGMA busy_timeout = {1000 * self._busy:.0f}")
 
-    def reading(self) -> object:  # type: ignore[override]
-        """Hold one state of the store."""
-        return self._transaction("BEGIN")
+    def _begun(self) -> bool:
+        with self._errors():
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                return False
+            return True
+
+    def _wait(self, until: float) -> None:
+        if time.monotonic() > until:
+            raise self._is_locked()
+        time.sleep(_LOOK_AGAIN)
+
+    def _run(self, statement: str) -> None:
+        with self._errors():
+            self._connection.execute(statement)
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """Run one statement of the schema; return its rows."""
@@ -197,6 +256,9 @@ class SQLite(Database):
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+        if self._turn >= 0:
+            os.close(self._turn)
+            self._turn = -1
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -208,6 +270,12 @@ class SQLite(Database):
         except UnicodeEncodeError as error:
             raise StoreError(f"cannot write {self.name}: {error}") from None
 
+    def _is_locked(self) -> StoreError:
+        return StoreError(
+            f"{self.name} is locked by another process for more than {self._busy:g} s",
+            hint="nothing was stored; try again",
+        )
+
     def _explained(self, error: sqlite3.DatabaseError) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
@@ -217,10 +285,7 @@ class SQLite(Database):
                 f"{self.name} is damaged: {error}", hint="sqlite3 FILE .recover saves what can be saved"
             )
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            return StoreError(
-                f"{self.name} is locked by another process for more than {self._busy:g} s",
-                hint="nothing was stored; try again",
-            )
+            return self._is_locked()
         if code == sqlite3.SQLITE_FULL:
             return StoreError(f"cannot write {self.name}: no space left", hint="nothing was stored")
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
