@@ -56,12 +56,15 @@ def test_model_files(name):
 @pytest.mark.parametrize("tally", [plain, ties])
 def test_tallies(tally, tmp_path):
     """Columns and metadata of a tally; the page's way to its counts gives the counts."""
-    tally().save(tmp_path / "day.tally")
+    tally_file.write(tally(), tmp_path / "day.tally", extra={"batch": 7})
     table = pq.read_table(tmp_path / "day.tally")
     head = json.loads(table.schema.metadata[b"evenodds"])
     heading = "A tally: `evenodds-tally`, version 1"
     assert keys(heading) == table.column_names
     assert sorted(keys(heading, 1)) == sorted(head)
+    tally().save(tmp_path / "plain.tally")
+    plainly = json.loads(pq.read_schema(tmp_path / "plain.tally").metadata[b"evenodds"])
+    assert set(head) - set(plainly) == {"extra"}
     assert set(head["arrays"]) == named(heading, "arrays") - {"null"}
     assert set(head["grid"]) == named(heading, "grid")
     assert head["version"] == tally_file.VERSION == 1
