@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds bench-spark bench-tally-size \
-  bench-feedback bench-serve soak soak-short bench-exports bench-stream bench-drift figures picture readme example wheel lock format clean
+  bench-feedback bench-serve soak soak-short bench-exports bench-drift figures picture readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,14 +92,12 @@ soak-short: .venv/dev  ## the same in half a minute
 bench-exports: .venv/spark  ## exports in onnxruntime, DuckDB and Spark, against transform
 	@$(BIN)/python bench/exports.py --spark
 
-bench-stream: .venv/spark  ## streams: rows taken in a second, and the delay from file to tally
-	@$(BIN)/python bench/stream.py
-
 bench-drift: .venv/dev  ## drift: false alarms, and drifts found
 	@$(BIN)/python bench/drift_level.py
 
-bench-spark: .venv/spark  ## counting on Spark against SQL and the local engine (50 million rows, needs 1 GB of disk)
+bench-spark: .venv/spark  ## Spark against SQL and the local engine, 50 million rows (1 GB of disk); and streams
 	@$(BIN)/python bench/spark.py
+	@$(BIN)/python bench/stream.py
 
 bench-tally-size: .venv/run  ## what a tally weighs, by groups, positions and cells
 	@$(BIN)/python bench/tally_size.py

@@ -1,6 +1,6 @@
 """How often `eo.drift` raises a false alarm, and how often it finds a drift that is there.
 
-python bench/drift_level.py                      # the table, about four minutes
+python bench/drift_level.py                      # the table, about five minutes
 python bench/drift_level.py --replicates 40      # a look
 
 Each replicate draws a log ranked by the score, fits equality of opportunity on it, and draws a newer log
@@ -145,7 +145,7 @@ def tallied(found: list[Drift]) -> dict[str, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--replicates", type=int, default=200)
+    parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--queries", default="10000:10000", help="lists in the older and the newer log")
     parser.add_argument("--cases", action="append", choices=list(CASES), help="some of them only")
     parser.add_argument("--limit", type=float, default=0.05)
