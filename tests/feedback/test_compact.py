@@ -1,5 +1,8 @@
 """Folding keeps every count, once, and makes room; both databases."""
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -226,3 +229,35 @@ def test_items_without_a_group_are_folded_away(target, opened):
     done = compact(target, older_than=DAY)
     assert (done.lists, done.rows) == (1, 0)
     assert store.status().lists == 0
+
+
+KILLED = """
+import sys
+from evenodds import compact
+compact._LISTS, compact._PAUSE = 3, 0.0
+print(flush=True)
+compact.compact(sys.argv[1], older_than=30 * 86_400.0, progress=lambda rows: print(rows, flush=True))
+"""
+
+
+def test_a_compaction_that_is_killed_goes_on_where_it_was(target, opened):
+    """Killed in the middle twice, and run once more: the same tally as one count over all rows."""
+    store = opened()
+    fill(store, 150, 40 * DAY)
+    seen = []
+    for blocks in (4, 3):
+        process = subprocess.Popen([sys.executable, "-c", KILLED, target], stdout=subprocess.PIPE, text=True)
+        for _ in range(1 + blocks):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        found = store.status(settle=0)
+        seen.append(found.folded_lists)
+        assert found.folded_lists + found.lists == 150
+        assert found.folded_rows + found.rows == 1_200
+    assert 0 < seen[0] < seen[1] < 150
+    grid = eo.tally(target)
+    compact(target, older_than=30 * DAY)
+    whole = eo.tally(target)
+    assert (store.status(settle=0).lists, whole.rows) == (0, 1_200)
+    assert same_counts(whole, grid)

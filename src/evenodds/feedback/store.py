@@ -350,7 +350,8 @@ class Store:
         """Return what the store holds."""
         from evenodds.feedback.rows import status
 
-        return status(self._database, self.meta, settle)
+        with self._database.reading():
+            return status(self._database, self.meta, settle)
 
     def close(self) -> None:
         """Close the database."""
