@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 _POINTS = 201  # of the share above, at which the chance of each position is known
 _HELD = 2_000_000  # numbers in an array at a time, where folds are left out
 _STEPS = 2_000  # of the fair score, where folds are left out
-_BRIEF = (20_000, 800)  # steps in a sweep: of the whole log, and where folds are left out
+_BRIEF = (240_000, 9_600)  # steps over all groups in a sweep: of the whole log, and where folds are left out
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,17 @@ class Ahead:
     """
 
     def __init__(self, model: Reranker, tally: Tally, bias: PositionBias, *, brief: bool = False) -> None:
-        self._most = _BRIEF if brief else (THRESHOLDS, _STEPS)
+        self._most = (THRESHOLDS, _STEPS)
+        if brief:
+            whole, left = (steps // len(tally.groups) for steps in _BRIEF)
+            self._most = (min(max(whole, 4_000), 20_000), min(max(left, 300), 800))
         self.model = model
         self.tally = tally
         self.exposure = Exposure(tally, bias)
         self.chance = placement(tally, _POINTS)
         self.companions = companions(tally)
         self._points = np.linspace(0.0, 1.0, _POINTS)
-        self._small, self._starts, self._coarse = _small(tally, model)
+        self._small, self._starts, self._coarse = few_cells(tally, model)
 
     def whole(self, masses: Masses) -> Fair:
         """Apply the model to masses on all cells."""
@@ -204,7 +207,7 @@ class Ahead:
         return spread
 
 
-def _small(tally: Tally, model: Reranker) -> tuple[Tally, Ints, Ints]:
+def few_cells(tally: Tally, model: Reranker) -> tuple[Tally, Ints, Ints]:
     """Return the tally's groups on fewer cells, their first cells, and the coarse cell of each.
 
     Atoms keep a cell of their own, and no cell crosses a bin of the model.

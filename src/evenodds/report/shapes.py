@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evenodds.audit.after import few_cells
 from evenodds.opportunity import EqualOpportunity
 from evenodds.reranker import Reranker
 from evenodds.tally import Tally
@@ -55,7 +56,11 @@ class Shapes:
         self.tied = float(by_cell[atoms].sum() / by_cell.sum())
         self.stepped = self.tied > 0.01
         part = np.minimum(((total[:-1] + total[1:]) / 2 * PARTS).astype(np.int64), PARTS - 1)
-        self._from = self.everyone * (part == np.arange(PARTS)[:, None])[:, None, :]
+        held = self.everyone * (part == np.arange(PARTS)[:, None])[:, None, :]
+        # Few cells will do for what is drawn; they keep to the bins of the model.
+        self._small, starts, _ = few_cells(tally, model)
+        self._from = np.add.reduceat(held, starts, axis=-1)
+        self._mass = np.add.reduceat(self.mass, starts, axis=-1)
         low, high = (float(np.interp(level, total, tally.edges)) for level in (_TAIL, 1.0 - _TAIL))
         values = tally.edges[atoms]
         if self.tied > 0.5 and 1 < values.size <= BINS:
@@ -88,9 +93,9 @@ class Shapes:
             told = copy.copy(model)
             told.alpha = _NEARLY
         labels = len(self.mass)
-        worthy = self.mass[1:].sum(axis=0)[None]
-        stack = np.concatenate((self.mass, worthy, self._from))
-        thresholds, cdf = told.fair_cdf(self.tally, stack, most=_MOST)
+        worthy = self._mass[1:].sum(axis=0)[None]
+        stack = np.concatenate((self._mass, worthy, self._from))
+        thresholds, cdf = told.fair_cdf(self._small, stack, most=_MOST)
         weight = self._from.sum(axis=-1) / self.everyone.sum()
         everyone = np.maximum.accumulate(np.einsum("fg,fgt->t", weight, cdf[labels + 1 :]))
         if self.stepped:

@@ -32,7 +32,6 @@ def texts(facts: Facts) -> dict[str, list[str]]:
     add("change", lambda state: words.signed(None if state.change is None else state.change.value))
     add("change-range", lambda state: words.between(state.change or Figure(None), words.signed))
     add("positives", lambda state: words.percent(state.positives.value))
-    add("movement", lambda state: f"{state.movement:.3g}")
     for column in range(len(facts.before.columns)):
         add(f"column-{column}", lambda state, at=column: words.number(state.columns[at]))  # type: ignore[misc]
     for place in order(facts):

@@ -172,6 +172,8 @@ def headline(facts: Facts, state: State) -> tuple[str, str]:
 
 def _effect(facts: Facts, state: State) -> str:
     before, after, most = facts.before.unfairness.value, state.unfairness.value, state.unfairness.high
+    if found(facts) is False:
+        return "There is no gap to close."
     if not state.alpha:
         return "Without a correction this stays as it is."
     if before is None or after is None:
