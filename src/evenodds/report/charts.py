@@ -2,6 +2,9 @@
 
 Groups are told apart by colour (Okabe and Ito's, made for colour-blind readers) and by dash or shape, so
 that a page in black and white says the same. Text and axes take the colour of the text around them.
+
+Names of groups stand in data and in the domains of scales, never in an expression: neither in a condition
+nor in a custom order, which becomes one. A name may hold anything.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [1, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 GREY = "#9a9a9a"
+FAINT = "rgba(140, 140, 148, 0.5)"  # of groups that do not stand out
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
@@ -70,7 +74,7 @@ def _legend(groups: Sequence[str], lit: Sequence[str]) -> Spec:
 def _colour(groups: Sequence[str], lit: Sequence[str] | None = None) -> Spec:
     """Give the groups that stand out a colour each, and the others grey."""
     known = list(groups)[: len(COLOURS)] if lit is None else list(lit)
-    colours = [COLOURS[known.index(group)] if group in known else GREY for group in groups]
+    colours = [COLOURS[known.index(group)] if group in known else FAINT for group in groups]
     return {
         "field": "group",
         "type": "nominal",
@@ -91,14 +95,6 @@ def _dash(groups: Sequence[str], lit: Sequence[str] | None = None) -> Spec:
         "sort": None,
         "scale": {"domain": list(groups), "range": dashes},
         "legend": _legend(groups, known),
-    }
-
-
-def _faint(groups: Sequence[str], lit: Sequence[str]) -> Spec:
-    """Draw the groups that do not stand out faintly."""
-    return {
-        "condition": {"test": {"field": "group", "oneOf": list(lit)}, "value": 1},
-        "value": 0.45 if len(lit) < len(groups) else 1,
     }
 
 
@@ -147,7 +143,7 @@ def distribution(groups: Sequence[str], lit: Sequence[str], top: float, descript
     ]
     if len(groups) <= 3:
         layers.insert(0, {"mark": {"type": "area", "opacity": 0.12, "clip": True}})
-    layers[-1]["encoding"] |= {"strokeDash": _dash(groups, lit), "opacity": _faint(groups, lit)}
+    layers[-1]["encoding"]["strokeDash"] = _dash(groups, lit)
     body = {
         "encoding": {
             "x": _x("score", "score", scale={"nice": False, "zero": False}),
@@ -255,7 +251,6 @@ def shares(groups: Sequence[str], lit: Sequence[str], top: float, description: s
             },
             "color": _colour(groups, lit),
             "strokeDash": _dash(groups, lit),
-            "opacity": _faint(groups, lit),
             "tooltip": told,
         },
     }
@@ -268,7 +263,8 @@ def moves(groups: Sequence[str], form: str, description: str) -> Spec:
         "field": "group",
         "type": "nominal",
         "title": None,
-        "sort": list(groups),
+        "sort": None,
+        "scale": {"domain": list(groups)},
         "axis": {"labelLimit": 150, "grid": True},
     }
     x = {
@@ -357,7 +353,6 @@ def curves(
                     "y": y,
                     "color": _colour(groups, lit),
                     "strokeDash": _dash(groups, lit),
-                    "opacity": _faint(groups, lit),
                     "tooltip": told,
                 },
             },
@@ -416,7 +411,7 @@ def heat(parts: int, description: str) -> Spec:
 def pairs(groups: Sequence[str], description: str) -> Spec:
     """Return the distances of all pairs; pairs that rest on too few rows are grey."""
     many = len(groups) > 7
-    side = {"type": "nominal", "title": None, "sort": list(groups)}
+    side = {"type": "nominal", "title": None, "sort": None}
     reliable = "datum.small == null"
     told = _tip(
         ("one", "group", None),
@@ -431,11 +426,13 @@ def pairs(groups: Sequence[str], description: str) -> Spec:
             "x": {
                 **side,
                 "field": "other",
+                "scale": {"domain": list(groups[:-1])},
                 "axis": {"labelLimit": 110, "labelAngle": -40, "domain": False, "ticks": False},
             },
             "y": {
                 **side,
                 "field": "one",
+                "scale": {"domain": list(groups[1:])},
                 "axis": {"labelLimit": 110, "domain": False, "ticks": False, "grid": False},
             },
             "tooltip": told,
@@ -495,14 +492,16 @@ def crossed(
                 "field": "column",
                 "type": "nominal",
                 "title": names[1],
-                "sort": list(columns),
+                "sort": None,
+                "scale": {"domain": list(columns)},
                 "axis": {"labelAngle": -40, "labelLimit": 110, "domain": False, "ticks": False},
             },
             "y": {
                 "field": "row",
                 "type": "nominal",
                 "title": names[0],
-                "sort": list(rows),
+                "sort": None,
+                "scale": {"domain": list(rows)},
                 "axis": {"labelLimit": 110, "domain": False, "ticks": False, "grid": False},
             },
             "tooltip": told,
