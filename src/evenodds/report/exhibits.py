@@ -270,7 +270,7 @@ def _maps(facts: Facts) -> Iterator[Exhibit]:
         field = Field("share", "% of them", moving=[flow(state) for state in facts.after], sparse=True)
         spec = charts.heat(PARTS, alt)
         yield Exhibit(
-            f"kernel-{at}", "movers", f"Where items of {group} go", alt, spec, Table(dims, (field,))
+            f"kernel-{at}", "kernel", f"Where items of {group} go", alt, spec, Table(dims, (field,))
         )
 
 

@@ -77,7 +77,8 @@
       mode: "vega-lite",
       tooltip: { theme: dark.matches ? "dark" : "light" },
     });
-    result.view.description(chart.alt);
+    // A chart is one image with its text; what is in it stands in the table below.
+    figure.querySelector("svg").setAttribute("aria-hidden", "true");
     views.set(figure.dataset.chart, result.view);
     steer(figure.dataset.chart, result.view);
     return result.view.runAsync();

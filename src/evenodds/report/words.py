@@ -375,8 +375,9 @@ def promise(facts: Facts) -> list[str]:
 def rows_note() -> str:
     """Say what happens to rows that cannot be used."""
     return (
-        "None. Counting refuses a log with missing, infinite or impossible values, names each problem "
-        "and its first row, and drops nothing in silence. What was never logged cannot be seen here."
+        "None. Counting refuses a log with missing, infinite or impossible values, names each problem and its "
+        "first row, and drops nothing in silence; a stream sets such rows aside with their reasons. What was "
+        "never logged cannot be seen here."
     )
 
 
