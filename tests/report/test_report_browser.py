@@ -167,7 +167,7 @@ def test_a_table_stands_behind_each_chart(opened):
     for place in range(page.locator("figure details").count()):
         figure = page.locator("figure").nth(place)
         figure.locator("summary").click()
-        assert figure.locator("tbody tr").count() > 1
+        figure.locator("tbody tr").nth(1).wait_for()
         assert figure.locator("thead th").count() > 1
     after = page.locator("figure[data-chart=scores-1-after] tbody")
     first = after.inner_text()
@@ -182,9 +182,10 @@ def test_a_group_called_script_does_nothing(opened):
     page, _ = opened("hostile")
     assert page.evaluate("document.querySelectorAll('script').length") == 3
     assert HOSTILE[0] in page.locator("main").inner_text()
-    legend = page.locator("figure[data-chart=positions-before] svg").inner_text()
+    legend = page.locator("figure[data-chart=positions-before] svg").text_content()
     assert "<script>" in legend
     page.locator("figure[data-chart=seen] summary").click()
+    page.locator("figure[data-chart=seen] tbody tr").nth(1).wait_for()
     assert HOSTILE[0] in page.locator("figure[data-chart=seen] tbody").inner_text()
 
 
