@@ -76,7 +76,7 @@ class Writer:
         self.store.check(shown, events)
         job = _Job(shown, events, len(events) + sum(len(one.items) for one in shown))
         with self._changed:
-            if self._closing:
+            if self._closing or not self._thread.is_alive():
                 raise StoreError(f"{self.store.name} is closed")
             if self._queued and self._queued + job.size > self._max_queued:
                 raise StoreError(
