@@ -55,7 +55,7 @@ lint: .venv/dev  ## ruff: rules and format
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 
-types: .venv/dev  ## mypy, strict
+types: .venv/spark  ## mypy, strict; PySpark brings its own types
 	@$(BIN)/mypy
 
 contracts: .venv/dev  ## import-linter: which room may use which
