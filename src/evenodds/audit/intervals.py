@@ -22,6 +22,7 @@ FLIPS = 1_999
 MOST_FLIPS = 9_999
 _THETAS = 13  # sizes of a difference that are tried
 _NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
+_FEW = 30.0
 _FLAT = 1e-6  # of the largest difference: a shape is nowhere less
 
 
@@ -75,7 +76,10 @@ def share(value: float, error: float, quantile: float, rows: float) -> Figure:
         return Figure(value)
     worth = rows
     if error > 0.0 and 0.0 < value < 1.0:
-        worth = min(rows, value * (1.0 - value) / error**2) * (_NORMAL / quantile) ** 2
+        worth = value * (1.0 - value) / error**2
+        if min(value, 1.0 - value) * rows < _FEW:  # so few counts do not tell their own spread
+            worth = min(worth, rows)
+        worth *= (_NORMAL / quantile) ** 2
     if not np.isfinite(worth):  # no rows were counted and nothing varies
         return Figure(value, value, value)
     hits, others = value * worth, (1.0 - value) * worth
