@@ -273,6 +273,7 @@ class Application:
                 task.cancel()
             for extension in self.extensions:
                 await extension.stop()
+            self.holder.close()
             self.metrics.write(self.holder.live.generation)
             self.log.event("stopped")
 

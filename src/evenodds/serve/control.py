@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -49,7 +48,7 @@ def control_routes(app: Application) -> list[Route]:
         return Response(b"ready\n", media_type="text/plain")
 
     async def metrics(_request: Request) -> Response:
-        text = await asyncio.to_thread(app.metrics.text, holder.live)
+        text = await holder.apart(app.metrics.text, holder.live)
         return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def card(_request: Request) -> Response:
@@ -75,7 +74,7 @@ def control_routes(app: Application) -> list[Route]:
             raise Problem(400, "the body did not come to its end; nothing was changed")
         expected = request.headers.get("if-match", "*").strip('" ')
         try:
-            state = await asyncio.to_thread(store.publish, raw, None if expected == "*" else expected)
+            state = await holder.apart(store.publish, raw, None if expected == "*" else expected)
         except EvenoddsError as error:
             if isinstance(error, OutputError):  # no fault of the model's
                 raise
@@ -88,7 +87,7 @@ def control_routes(app: Application) -> list[Route]:
 
     @token
     async def rollback(_request: Request) -> Response:
-        return await changed(await asyncio.to_thread(store.rollback))
+        return await changed(await holder.apart(store.rollback))
 
     @token
     async def mode(request: Request) -> Response:
@@ -104,7 +103,7 @@ def control_routes(app: Application) -> list[Route]:
                 shadow=state.shadow if asked.shadow is None else asked.shadow,
             )
 
-        return await changed(await asyncio.to_thread(store.change, change))
+        return await changed(await holder.apart(store.change, change))
 
     async def changed(state: State) -> Response:
         workers = await holder.everywhere(state.generation)

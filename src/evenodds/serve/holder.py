@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any, TypeVar
 
 from evenodds.serve.loaded import Live, Loaded
 from evenodds.serve.logs import Log
 from evenodds.serve.metrics import Metrics
 from evenodds.serve.state import State, Store
 
+Result = TypeVar("Result")
+
 _BEAT = 1.0  # seconds between two signs of life
 _PATIENCE = 5.0  # seconds to wait for the other workers after a change
+
+
+def give_back_memory() -> None:
+    """Return what the tables of a model before have left to the system, where the C library can (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class Holder:
@@ -21,10 +34,21 @@ class Holder:
     def __init__(self, store: Store, metrics: Metrics, log: Log) -> None:
         self._store, self._metrics, self._log = store, metrics, log
         self._turn = asyncio.Lock()
+        # One thread for all that touches files and models: each thread would keep memory of its own for
+        # what a model's tables need while they are made.
+        self._thread = ThreadPoolExecutor(1, "models")
         self._mark = (0, 0, 0)
         self.live, state = self._first()
         self._look = state.file
         self.refused = state.refused
+
+    async def apart(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Do work that takes its time beside the requests."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown()
 
     def _first(self) -> tuple[Live, State]:
         while True:
@@ -44,7 +68,7 @@ class Holder:
                 await self.look()
                 if time.monotonic() - beat >= _BEAT:
                     beat = time.monotonic()
-                    await asyncio.to_thread(self._metrics.write, self.live.generation)
+                    await self.apart(self._metrics.write, self.live.generation)
                     self._log.flush()
             except Exception as error:  # noqa: BLE001  (a full disk must not end the watch)
                 self._log.event("watch failed", error=f"{type(error).__name__}: {error}")
@@ -52,10 +76,10 @@ class Holder:
 
     async def look(self) -> None:
         """Take in what has changed."""
-        look = await asyncio.to_thread(self._store.look)
+        look = await self.apart(self._store.look)
         if look != self._look:
             self._look = look
-            _, error = await asyncio.to_thread(self._store.take_file)
+            _, error = await self.apart(self._store.take_file)
             if error is not None:
                 self._metrics.event("model refused")
                 self._log.event(
@@ -68,16 +92,18 @@ class Holder:
         """Serve what the state says."""
         async with self._turn:
             mark = self._store.mark()
-            state = await asyncio.to_thread(self._store.read)
+            state = await self.apart(self._store.read)
             before = self.live
             if state.generation != before.generation:
                 try:
-                    live = await asyncio.to_thread(self._live, state, before)
+                    live = await self.apart(self._live, state, before)
                 except FileNotFoundError:  # replaced once more meanwhile: the next look sees it
                     return
                 self.live = live  # one assignment: a request has the old one or the new one
                 self.refused = state.refused
                 self._tell(before, live)
+                del before, live
+                await self.apart(give_back_memory)
             self._mark = mark
 
     async def everywhere(self, generation: int) -> int:
@@ -85,7 +111,7 @@ class Holder:
         await self.refresh()
         deadline = time.monotonic() + _PATIENCE
         while True:
-            others = await asyncio.to_thread(self._alive)
+            others = await self.apart(self._alive)
             if all(known >= generation for known in others) or time.monotonic() > deadline:
                 return 1 + sum(known >= generation for known in others)
             await asyncio.sleep(self._store.settings.poll / 2)
