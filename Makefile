@@ -102,6 +102,9 @@ bench-spark: .venv/spark  ## Spark against SQL and the local engine, 50 million 
 bench-tally-size: .venv/run  ## what a tally weighs, by groups, positions and cells
 	@$(BIN)/python bench/tally_size.py
 
+bench-report: .venv/dev  ## how long a report takes, and how large it is
+	@$(BIN)/python bench/report.py
+
 figures: .venv/run  ## the figures on the paper's simulation: fairness on fresh lists, errors of w
 	@$(BIN)/python bench/fairness.py
 

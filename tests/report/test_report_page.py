@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Elements(HTMLParser):
             self.text.append(data)
 
 
+@cache
 def page_of(name):
     """Return a case's page, without Vega."""
     return html(facts_of(name), "/* vega */")
@@ -248,7 +250,7 @@ def test_the_checksum_is_that_of_the_model_file(tmp_path):
 
 def test_figures_are_written_beside(tmp_path):
     """With a folder every chart of the page is a PNG and an SVG there."""
-    counts, model = case("crossed")
+    counts, model = case("plain")
     facts = report(counts, model, tmp_path / "report.html", figures=tmp_path / "figures")
     names = {f"{one.name}.{kind}" for one in exhibits(facts) for kind in ("png", "svg")}
     assert {path.name for path in (tmp_path / "figures").iterdir()} == names

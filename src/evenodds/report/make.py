@@ -23,7 +23,7 @@ from evenodds.report.page import html
 from evenodds.reranker import Reranker, load
 from evenodds.tally import as_tally, check_comparable
 
-_WIDTH = 620  # of a picture; on the page a chart is as wide as its column
+_WIDTH = 560  # of a picture's plot; on the page a chart is as wide as its column
 _KINDS = ("png", "svg")
 
 
@@ -131,6 +131,7 @@ def draw(facts: Facts, folder: Path, convert: Any, *, overwrite: bool = False) -
         width = height if exhibit.name.startswith("kernel") else _WIDTH
         spec |= {
             "width": width,
+            "autosize": {"type": "pad"},
             "title": exhibit.title,
             "padding": 12,
             "data": {"name": "d", "values": exhibit.table.rows(facts.own)},
