@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser test-spark system check lint types contracts docs bench bench-large bench-odds bench-spark bench-tally-size \
-  bench-feedback bench-serve soak soak-short bench-exports bench-drift figures picture readme example wheel lock format clean
+  bench-feedback bench-serve soak soak-short bench-exports bench-drift bench-report figures picture readme example wheel lock format clean
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
