@@ -90,11 +90,8 @@ def _clipped(facts: Facts) -> str:
     if not words.biased(facts) or worst.clipped < 5e-5:
         return "Nothing."
     return (
-        "Undoing position bias leaves fewer than no negatives in places; there zero is taken. That adds "
-        f"{words.percent(worst.clipped)} to the negatives of {worst.group}, and less to those of other "
-        "groups."
-        if len(facts.groups) > 1
-        else ""
+        "In places the correction for position would leave fewer than zero negatives; zero is taken there. That adds "
+        f"{words.percent(worst.clipped)} to the negatives of {worst.group}, the most of any group."
     )
 
 

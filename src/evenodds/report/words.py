@@ -64,16 +64,16 @@ def between(figure: Figure, write: object = number) -> str:
 
 
 def chance(p: float | None) -> str:
-    """Write a p-value.
+    r"""Write a p-value.
 
     >>> chance(0.004), chance(0.2)
-    ('p < 0.01', 'p = 0.20')
+    ('p\xa0<\xa00.01', 'p\xa0=\xa00.20')
     """
     if p is None:
         return ""
     if p < 0.01:
-        return "p < 0.01" if p >= 0.001 else "p < 0.001"
-    return f"p = {p:.2f}"
+        return f"p{_SPACE}<{_SPACE}{'0.01' if p >= 0.001 else '0.001'}"
+    return f"p{_SPACE}={_SPACE}{p:.2f}"
 
 
 def alpha_text(alpha: float) -> str:
