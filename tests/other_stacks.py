@@ -1,7 +1,6 @@
 """Runs exports where they are meant to run: each takes a model and items, and returns fair scores, NaN for none."""
 
 from contextlib import closing
-from functools import cache
 
 import duckdb
 import numpy as np
@@ -68,9 +67,8 @@ def in_duckdb(model, items):
         return ask(con, model)
 
 
-@cache
 def spark_session():
-    """Start Spark on one core; it ends with the process."""
+    """Return Spark on one core: the one that runs, or a new one where another test has ended it."""
     from pyspark.sql import SparkSession
 
     return (
