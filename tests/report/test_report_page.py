@@ -206,7 +206,7 @@ def test_promises_differ_by_criterion():
 
 @pytest.mark.parametrize("name", ["plain", "odds"])
 def test_the_page_is_the_golden_one(name):
-    """With fixed data, command and date the page reads word for word as it did; python tests/golden/pages.py."""
+    """With fixed data, command and date the page reads word for word as it did; python tests/golden/report_pages.py."""
     expected = (GOLDEN / f"report-{name}.txt").read_text("utf-8")
     assert readable(page_of(name)) == expected
 

@@ -1,4 +1,4 @@
-"""Make the golden pages of the report anew, by python tests/golden/pages.py: when its words are meant to change."""
+"""Make the golden pages of the report anew, when its words are meant to change: python tests/golden/report_pages.py."""
 
 import sys
 import warnings
