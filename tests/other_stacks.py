@@ -68,15 +68,10 @@ def in_duckdb(model, items):
 
 
 def spark_session():
-    """Return Spark on one core: the one that runs, or a new one where another test has ended it."""
+    """Return the Spark that the fixture `spark` started."""
     from pyspark.sql import SparkSession
 
-    return (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
+    return SparkSession.builder.getOrCreate()
 
 
 def in_spark(model, items):

@@ -42,25 +42,37 @@ def on_each(names, on_spark):
     ]
 
 
+@pytest.fixture
+def run(request):
+    """Run an export where it is meant to run; Spark is started for those that need it."""
+
+    def call(stack, model, items):
+        if stack == "spark":
+            request.getfixturevalue("spark")
+        return STACKS[stack](model, items)
+
+    return call
+
+
 @pytest.mark.parametrize(("stack", "name"), on_each(NAMES, ON_SPARK))
-def test_the_fair_scores_of_transform(stack, name):
+def test_the_fair_scores_of_transform(run, stack, name):
     """The same numbers, to the bit: at, beside and beyond the ends of cells, ties, unknown and missing groups."""
     model = fitted(name)
     items = Items(model, size=600 if stack == "spark" else 2_000)
-    np.testing.assert_array_equal(STACKS[stack](model, items), items.fair(model))
+    np.testing.assert_array_equal(run(stack, model, items), items.fair(model))
 
 
 @pytest.mark.parametrize(
     ("stack", "name"),
     on_each(["opportunity, plain", "opportunity, ties", "odds, movement"], ["odds, movement"]),
 )
-def test_what_transform_refuses_has_no_fair_score(stack, name):
+def test_what_transform_refuses_has_no_fair_score(run, stack, name):
     """A score that is not finite has none, and touches no other item."""
     model = fitted(name)
     items = Items(model, size=600)
     want = items.fair(model)
     items.scores[:3] = np.nan, np.inf, -np.inf
-    found = STACKS[stack](model, items)
+    found = run(stack, model, items)
     assert np.isnan(found[:3]).all()
     np.testing.assert_array_equal(found[3:], want[3:])
 

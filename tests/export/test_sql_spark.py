@@ -11,7 +11,7 @@ from evenodds.keys import key_words, uniforms
 from fitted_models import Items, fitted
 from other_stacks import in_spark, spark_session
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
 def test_any_key_draws_as_in_python():
