@@ -47,13 +47,17 @@ def test_errors_are_those_of_the_estimate_itself():
 
 
 def test_a_curve_from_many_more_rows_is_preferred(tally, stated):
-    """From four times the rows on a model's curve is used, with an error of the size that it states."""
+    """From four times the rows on a model's curve is used, with the larger of its stated and its unsmoothed error."""
     assert read_bias(tally, stated, rows=3.9 * tally.rows).bias is not stated
     reading = read_bias(tally, stated, rows=4.0 * tally.rows)
     assert reading.bias is stated
     assert reading.left_out is None
-    told = stated.standard_errors / stated.weights
+    here = reading.other.standard_errors / reading.other.weights
+    told = np.maximum(stated.standard_errors / stated.weights, here / 2)
     assert np.sqrt(variance(reading.aside))[stated.positions] == pytest.approx(told, rel=0.02)
+    told = stated.standard_errors / stated.weights
+    surer = read_bias(tally, stated, rows=1e12)
+    assert np.sqrt(variance(surer.aside))[stated.positions] == pytest.approx(told, rel=0.02)
 
 
 def test_weights_that_were_given_are_exact(tally):

@@ -78,7 +78,7 @@ def read_bias(
     if stated is None:
         return _own(tally, position_bias(tally, method, smooth=False), None)
     if stated.method in {"given", "none"} or tally.roles.position is None:
-        return _taken(tally, stated, None)
+        return _taken(tally, stated, None, rows)
     repeats = stated.method in {"joint", "adjacent"} or (
         same_log and (stated.method != "swaps" or tally.swaps is not None)
     )
@@ -88,7 +88,7 @@ def read_bias(
     tells = own.left_out is not None and bool((own.weights != 1.0).any())
     if repeats and tells and (same_log or rows < _CLEARLY * tally.rows):
         return _own(tally, own, stated)
-    return _taken(tally, stated, own)
+    return _taken(tally, stated, own, rows)
 
 
 def _own(tally: Tally, own: PositionBias, other: PositionBias | None) -> Reading:
@@ -98,10 +98,12 @@ def _own(tally: Tally, own: PositionBias, other: PositionBias | None) -> Reading
     return Reading(own, other, left_out, np.zeros((0, places)))
 
 
-def _taken(tally: Tally, stated: PositionBias, own: PositionBias | None) -> Reading:
+def _taken(tally: Tally, stated: PositionBias, own: PositionBias | None, rows: float) -> Reading:
     """Read it with another; its error is of the size that is stated, correlated as on this log.
 
-    Where this log is too small to tell how, all positions err together.
+    Errors of a smooth curve are alike from one position to the next, and add up to what they would be
+    without smoothing: so they are no less than those seen here, as so many rows would have them. Where
+    this log is too small to tell how positions err, all err together.
     """
     places = np.arange(tally.counts.shape[2])
     size = np.interp(places, stated.positions, stated.standard_errors / stated.weights)
@@ -111,6 +113,8 @@ def _taken(tally: Tally, stated: PositionBias, own: PositionBias | None) -> Read
         aside = np.stack((size, -size))
     else:
         found = np.interp(places, own.positions, own.standard_errors / own.weights)
+        if stated.method == "joint" and rows > 0:
+            size = np.maximum(size, found * np.sqrt(tally.rows / rows))
         scale = np.clip(np.divide(size, found, out=np.zeros_like(size), where=found > 0), 0.0, 10.0)
         moved = np.log(_factors(own, own.left_out, places.size))
         aside = (moved - moved.mean(axis=0)) * scale
