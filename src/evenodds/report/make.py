@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import os
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def report(
         notes=(),
     )
     facts = gather(tally, fitted, about, ALPHAS)
-    text = html(facts, convert.javascript_bundle())
+    text = html(facts, _scripts(convert))
     if folder is not None:
         draw(facts, folder, convert, overwrite=overwrite)
     with written_aside(target, overwrite=overwrite) as aside:
@@ -117,6 +118,13 @@ def converter() -> Any:
         raise MissingExtraError(
             f"a report needs {error.name}, which is not installed", hint="pip install 'evenodds[report]'"
         ) from None
+
+
+@cache
+def _scripts(convert: Any) -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script; bundling them takes most of a second."""
+    bundle: str = convert.javascript_bundle()
+    return bundle
 
 
 def draw(facts: Facts, folder: Path, convert: Any, *, overwrite: bool = False) -> list[Path]:
