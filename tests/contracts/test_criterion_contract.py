@@ -72,6 +72,18 @@ def test_alpha_zero_leaves_every_score_alone(variant, tally):
 
 
 @VARIANT
+def test_what_is_foreseen_loses_nobody(variant, tied):
+    """The share of positives foreseen without position bias is the logged one at any alpha, ties at the ends too."""
+    counts = eo.tally(tied)
+    logged = counts.counts[:, 1].sum() / counts.rows
+    rows = eo.sweep(variant, counts, alphas=(0.0, 0.5, 1.0))
+    assert [row.prospect.positives for row in rows] == pytest.approx([logged] * 3, abs=1e-9)
+    auc = eo.audit(counts).to_dict()["auc"]
+    assert min(one["before"]["value"] for one in auc) < rows[0].prospect.auc
+    assert rows[0].prospect.auc < max(one["before"]["value"] for one in auc)
+
+
+@VARIANT
 def test_an_item_does_not_depend_on_its_batch(variant, tally):
     """One by one, in reverse, or all at once: an item with its key gets the same score, to the bit."""
     model = fitted(variant, tally)

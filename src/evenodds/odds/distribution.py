@@ -122,8 +122,11 @@ class _Pieces:
         reach = max(float(thresholds[-1] - thresholds[0]), 1e-300)
         wide = np.maximum(np.maximum(self.one, self.two), 1e-12 * reach)
         narrow = np.minimum(self.one, self.two)
-        first = np.searchsorted(thresholds, self.start, side="right")
+        begin = np.minimum(self.start, thresholds[-1])
+        first = np.searchsorted(thresholds, begin, side="right")
         last = np.maximum(np.searchsorted(thresholds, self.start + wide + narrow, side="left"), first)
+        tied = self.one + self.two <= 1e-12 * reach  # all of it at one score, which may be the largest
+        first[tied] = last[tied] = np.searchsorted(thresholds, begin[tied], side="left")
         count = last - first
         piece = np.repeat(np.arange(count.size), count)
         place = np.arange(piece.size) - np.repeat(np.cumsum(count) - count - first, count)
