@@ -142,6 +142,8 @@ def _tradeoff(facts: Facts) -> Iterator[Exhibit]:
         ("auc", "Telling qualified from unqualified items", "AUC", ".2f", lambda state: state.auc),
         ("movement", "Mean movement of a score", "score", ".2~g", lambda state: Figure(state.movement)),
     ):
+        if name == "positives" and facts.before.shares is None:
+            continue
         told = [of(state) for state in facts.after]
         alt = f"{title} over the strength of the correction, with 95 % intervals where they can be told."
         spec = charts.tradeoff(axis, form, alt, zero=name == "movement")

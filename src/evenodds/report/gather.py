@@ -180,11 +180,13 @@ class _Gatherer:
             return {name: np.full(np.shape(value), np.nan) for name, value in figures.items()}
         return {name: made.standard_error(left[name]) for name in figures}
 
-    def _change(self, now: float, left: Floats | None) -> Figure:
+    def _change(self, now: float, left: Floats | None) -> Figure | None:
         """Compare with the old scores ranked anew, so that both sides are expected in the same way."""
         if self.start is None:
             self.start = now, left
         first, first_left = self.start
+        if not self.auditor.positioned:  # nothing is known of who is seen, so nothing of what comes of it
+            return None
         made, error = self.auditor.made, float("nan")
         if left is not None and first_left is not None and made is not None:
             error = float(made.standard_error(left / np.maximum(first_left, 1e-300)))
@@ -252,7 +254,10 @@ class _Gatherer:
         low, high = (one, other) if below[one, place] >= below[other, place] else (other, one)
         passing = float(1 - below[low, place]), float(1 - below[high, place])
         names = self.names[low], self.names[high]
-        return Cut(worst.label, worst.kind, names, float(ends[place]), passing)
+        # The cell of a tied score ends at the next number a computer knows: that is the score itself.
+        wide = float(ends[-1] - ends[0])
+        score = float(ends[place]) if abs(float(ends[place])) > 1e-9 * wide else 0.0
+        return Cut(worst.label, worst.kind, names, score, passing)
 
     def _columns(self, fair: Fair | None) -> tuple[float, ...]:
         """Return the largest distance by each group column alone."""

@@ -68,12 +68,8 @@ def verdict(facts: Facts, told: Told, drawn: Drawn) -> str:
                 f"{moving(facts, told, 'ratio-range')}",
             )
         )
-    cards.append(
-        '<div class="card"><dt>What it does to the share of positives</dt>'
-        f'<dd class="big">{moving(facts, told, "change")}</dd>'
-        f'<dd class="range">{moving(facts, told, "change-range")}; '
-        f"expected {moving(facts, told, 'positives')}</dd></div>"
-    )
+    if before.shares is not None:
+        cards.append(_change_card(facts, told))
     last = len(facts.after) - 1
     own = words.alpha_text(facts.after[facts.own].alpha or 0.0)
     return f"""<header>
@@ -106,6 +102,15 @@ def verdict(facts: Facts, told: Told, drawn: Drawn) -> str:
 <li><a href="#data">The data</a></li><li><a href="#made">How it was made</a></li></ul></nav>
 <noscript><p class="warn">The charts and the slider need JavaScript, which this file carries with it.
 The text shows the model’s own strength.</p></noscript>"""
+
+
+def _change_card(facts: Facts, told: Told) -> str:
+    return (
+        '<div class="card"><dt>What it does to the share of positives</dt>'
+        f'<dd class="big">{moving(facts, told, "change")}</dd>'
+        f'<dd class="range">{moving(facts, told, "change-range")}; '
+        f"expected {moving(facts, told, 'positives')}</dd></div>"
+    )
 
 
 def _card(title: str, before: str, after: str, below: str) -> str:

@@ -164,10 +164,19 @@ def headline(facts: Facts, state: State) -> tuple[str, str]:
     if found(facts) is False or cut is None:
         return f"Among {items}, no difference between groups beyond chance.", _effect(facts, state)
     low, high = cut.groups
-    alike = "equally qualified items" if items == "qualified items" else "those"
-    return f"{items[0].upper()}{items[1:]} of {low} are ranked below {alike} of {high}.", _effect(
-        facts, state
-    )
+    if items.startswith("items of the same "):
+        first = f"Items of {low} are ranked below items of {high} with {items.removeprefix('items of ')}."
+    else:
+        alike = "equally qualified items" if items == "qualified items" else "those"
+        said = _of(items, low)
+        first = f"{said[0].upper()}{said[1:]} are ranked below {alike} of {high}."
+    return first, _effect(facts, state)
+
+
+def _of(items: str, group: str) -> str:
+    """Put a group's name where it reads well."""
+    kind, word, rest = items.partition("items")
+    return f"{kind}{word} of {group}{rest}"
 
 
 def _effect(facts: Facts, state: State) -> str:
@@ -198,7 +207,7 @@ def whom(facts: Facts, state: State) -> str:
     items = noun(facts, cut.label, cut.kind)
     low, high = (f"{100 * part:.0f}" for part in cut.passing)
     return (
-        f"Keep only what scores above {cut.score:.3g}: {high} of 100 {items} of {cut.groups[1]} stay, but "
+        f"Keep only what scores above {cut.score:.3g}: {high} of 100 {_of(items, cut.groups[1])} stay, but "
         f"only {low} of 100 of {cut.groups[0]}."
     )
 
@@ -223,12 +232,11 @@ def how_sure(facts: Facts) -> str:
     p = min((one for one in known if one is not None), default=None)
     if figure.low is None or figure.high is None:
         return "How sure this is cannot be told: the log is too small to set parts of it against each other."
-    unit = (
-        "the log’s queries" if facts.about.unit == "query" else "its rows, taken as independent of each other"
-    )
+    by_query = facts.about.unit == "query"
+    unit, apart = ("queries", "") if by_query else ("rows", ", as if rows were independent of each other")
     said = (
         f"With 95{_SPACE}% confidence it lies between {number(figure.low)} and {number(figure.high)}, "
-        f"judged by leaving out {facts.about.folds} parts of {unit} one at a time."
+        f"judged by leaving out {facts.about.folds} parts of the log’s {unit} one at a time{apart}."
     )
     if p is None:
         return said
@@ -255,7 +263,14 @@ def gains(facts: Facts, state: State) -> str:
     """Say what the correction costs or gains."""
     change = state.change
     if not state.alpha or change is None or change.value is None:
-        return f"{percent(facts.before.positives.value)} of the items shown are positive."
+        said = f"{percent(facts.before.positives.value)} of the items shown are positive."
+        if not state.alpha:
+            return said
+        moved = f"Scores move by {state.movement:.3g} on average."
+        return (
+            f"{said} What becomes of that cannot be told: the log names no positions. "
+            f"{_order(facts.before, state)} {moved}"
+        )
     first = next(one for one in facts.after if one.alpha == 0.0)
     said = (
         f"{percent(state.positives.value)} of the items shown are expected to be positive, against "
