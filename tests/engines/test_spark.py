@@ -113,12 +113,12 @@ def test_what_reaches_the_driver_is_one_row_a_group(spark, mixed, monkeypatch):
 
 def test_settings_of_the_session_are_put_back(spark, mixed):
     """Counting leaves the session's settings as they were, also after an error."""
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
+    names = [f"spark.sql.execution.arrow.max{what}PerBatch" for what in ("Records", "Bytes")]
+    before = [spark.conf.get(name) for name in names]
     eo.tally(frame_of(spark, mixed), cells=12)
     with pytest.raises(eo.LogError):
         eo.tally(frame_of(spark, mixed).selectExpr("score", "group", "2 as label"))
-    assert spark.conf.get(name) == before
+    assert [spark.conf.get(name) for name in names] == before
 
 
 def test_groups_of_any_name_are_counted(spark):

@@ -147,7 +147,11 @@ def _cores(session: Any) -> int:
 @contextmanager
 def arrow_batches(session: Any, rows: int = _BATCH_ROWS) -> Iterator[None]:
     """Let Spark send larger batches to Python for as long as a job runs."""
-    wanted = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(rows)}
+    wanted = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(rows),
+        # With any bound but the largest, Spark adds a batch's bytes up after every row: half of all its work.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    }
     known = {name: session.conf.get(name) for name in wanted}
     for name, value in wanted.items():
         session.conf.set(name, value)
