@@ -82,7 +82,7 @@ def audit(
 
 
 class Auditor:
-    """One audit: what its steps share; `brief` for a sweep, with fewer steps and intervals."""
+    """One audit: what its steps share; `brief` for a sweep: distances only, fewer steps and intervals."""
 
     def __init__(
         self, tally: Tally, model: Reranker | None, method: Method | None = None, *, brief: bool = False
@@ -145,14 +145,14 @@ class Auditor:
                 "fewer than two groups have positives: there is nothing to compare",
                 hint="more rows; or is this the right group column?",
             )
-        before, after = self._figures()
+        figures = None if self.brief else self._figures()
         return Audit(
             rows=tally.rows,
-            groups=self._groups(before, after),
+            groups=() if figures is None else self._groups(*figures),
             distances=distances,
-            auc=self._auc(before, after),
-            parity=self._parity(before, after),
-            positions=self._positions(before, after),
+            auc=() if figures is None else self._auc(*figures),
+            parity=() if figures is None else self._parity(*figures),
+            positions=() if figures is None else self._positions(*figures),
             position_bias=self.bias,
             notes=(*self.bias.notes, *strangers, *self._remarks(), *self.notes),
             folds=None if self.made is None else self.made.folds,
