@@ -11,7 +11,7 @@ from reports import CASES, DAY, HOSTILE, case, facts_of
 
 import evenodds as eo
 from evenodds.errors import MissingExtraError, OutputError, SettingsError
-from evenodds.report import charts, words
+from evenodds.report import charts, notes, words
 from evenodds.report.exhibits import exhibits
 from evenodds.report.make import report
 from evenodds.report.page import embedded, html
@@ -197,11 +197,11 @@ def test_the_verdict_says_to_whom():
 
 def test_promises_differ_by_criterion():
     """Equality of opportunity promises nothing about unqualified items; equalized odds draws at random."""
-    plain, odds = (" ".join(words.promise(facts_of(name))) for name in ("plain", "odds"))
+    plain, odds = (" ".join(notes.promise(facts_of(name))) for name in ("plain", "odds"))
     assert "Nothing is promised about unqualified items" in plain
     assert "at random between bins" in odds
     assert all("trusts the labels" in said for said in (plain, odds))
-    assert "as they will be logged" in " ".join(words.promise(facts_of("observed")))
+    assert "as they will be logged" in " ".join(notes.promise(facts_of("observed")))
 
 
 @pytest.mark.parametrize("name", ["plain", "odds"])

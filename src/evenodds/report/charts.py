@@ -98,7 +98,8 @@ def _dash(groups: Sequence[str], lit: Sequence[str] | None = None) -> Spec:
     }
 
 
-def _chart(height: int, body: Spec, description: str) -> Spec:
+def framed(height: int, body: Spec, description: str) -> Spec:
+    """Return a chart as wide as its column, whose data come later."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "description": description,
@@ -114,7 +115,8 @@ def _x(field: str, title: str, **more: Any) -> Spec:
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
-def _tip(*pairs: tuple[str, str, str | None]) -> list[Spec]:
+def tips(*pairs: tuple[str, str, str | None]) -> list[Spec]:
+    """Return what a pointer shows: field, title, and a format for numbers."""
     return [
         {"field": field, "title": title}
         | ({"format": form, "type": "quantitative"} if form else {"type": "nominal"})
@@ -135,7 +137,7 @@ def distribution(groups: Sequence[str], lit: Sequence[str], top: float, descript
         {
             "mark": {"type": "line", "clip": True},
             "encoding": {
-                "tooltip": _tip(
+                "tooltip": tips(
                     ("group", "group", None), ("score", "score", ".3g"), ("share", "% of its items", ".2f")
                 )
             },
@@ -152,7 +154,7 @@ def distribution(groups: Sequence[str], lit: Sequence[str], top: float, descript
         },
         "layer": layers,
     }
-    return _chart(200, body, description)
+    return framed(200, body, description)
 
 
 def tradeoff(
@@ -167,13 +169,13 @@ def tradeoff(
         "scale": {"zero": zero},
         "axis": {"format": form},
     }
-    told = _tip(
+    told = tips(
         ("alpha", "alpha", ".2f"), ("value", title, form), ("low", "from", form), ("high", "to", form)
     )
     by: Spec = {}
     if series:
         by = {"color": _colour(series), "strokeDash": _dash(series)}
-        told = [*_tip(("group", "given", None)), *told]
+        told = [*tips(("group", "given", None)), *told]
     one = {} if series else {"color": COLOURS[0]}
     band = {"color": _colour(series)} if series else {}
     body = {
@@ -200,7 +202,7 @@ def tradeoff(
             },
         ],
     }
-    return _chart(190, body, description)
+    return framed(190, body, description)
 
 
 def bias(description: str) -> Spec:
@@ -212,7 +214,7 @@ def bias(description: str) -> Spec:
         "title": "chance to be looked at",
         "scale": {"domain": [0, 1.1], "clamp": True},
     }
-    told = _tip(("position", "position", None), ("weight", "w", ".3f"), ("error", "standard error", ".3f"))
+    told = tips(("position", "position", None), ("weight", "w", ".3f"), ("error", "standard error", ".3f"))
     body = {
         "layer": [
             {
@@ -226,12 +228,12 @@ def bias(description: str) -> Spec:
             },
         ]
     }
-    return _chart(220, body, description)
+    return framed(220, body, description)
 
 
 def shares(groups: Sequence[str], lit: Sequence[str], top: float, description: str) -> Spec:
     """Return each group's share of the impressions at each position."""
-    told = _tip(
+    told = tips(
         ("group", "group", None), ("position", "position", None), ("share", "% of what stands there", ".1f")
     )
     body = {
@@ -254,7 +256,7 @@ def shares(groups: Sequence[str], lit: Sequence[str], top: float, description: s
             "tooltip": told,
         },
     }
-    return _chart(200, body, description)
+    return framed(200, body, description)
 
 
 def moves(groups: Sequence[str], form: str, description: str) -> Spec:
@@ -281,7 +283,7 @@ def moves(groups: Sequence[str], form: str, description: str) -> Spec:
         "sort": ["before", "after"],
         "scale": {"domain": ["before", "after"]},
     }
-    told = _tip(
+    told = tips(
         ("group", "group", None),
         ("state", "", None),
         ("value", "value", form),
@@ -320,14 +322,14 @@ def moves(groups: Sequence[str], form: str, description: str) -> Spec:
             },
         ],
     }
-    return _chart(max(90, 34 * len(groups)), body, description)
+    return framed(max(90, 34 * len(groups)), body, description)
 
 
 def curves(
     groups: Sequence[str], lit: Sequence[str], ends: tuple[float, float] | None, description: str
 ) -> Spec:
     """Return what becomes of each score: old score across, fair score up, and the line of no change."""
-    told = _tip(
+    told = tips(
         ("group", "group", None),
         ("score", "score", ".3g"),
         ("low", "fair score", ".3g"),
@@ -367,176 +369,4 @@ def curves(
             },
         ]
     }
-    return _chart(260, body, description)
-
-
-def heat(parts: int, description: str) -> Spec:
-    """Return where a group's items go: rank before across, rank after up, darkest where most go."""
-    step = 100 // parts
-
-    def axis(title: str) -> Spec:
-        return {
-            "title": title,
-            "values": [0, 20, 40, 60, 80, 100 - step],
-            "labelExpr": f"datum.value == {100 - step} ? 'top' : datum.value == 0 ? 'bottom' : ''",
-            "labelAngle": 0,
-            "ticks": False,
-            "domain": False,
-        }
-
-    told = _tip(("from", "from rank, %", None), ("to", "to rank, %", None), ("share", "% of them", ".0f"))
-    body = {
-        "mark": {"type": "rect"},
-        "encoding": {
-            "x": {"field": "from", "type": "ordinal", "axis": axis("old rank"), "sort": "ascending"},
-            "y": {"field": "to", "type": "ordinal", "axis": axis("new rank"), "sort": "descending"},
-            "color": {
-                "field": "share",
-                "type": "quantitative",
-                "title": "% of them",
-                "scale": {"type": "sqrt", "scheme": "viridis", "reverse": True, "domain": [0, 100]},
-                "legend": {
-                    "orient": "top",
-                    "gradientLength": 120,
-                    "titleOrient": "left",
-                    "values": [0, 10, 50, 100],
-                },
-            },
-            "tooltip": told,
-        },
-    }
-    return _chart(220, body, description)
-
-
-def pairs(groups: Sequence[str], description: str) -> Spec:
-    """Return the distances of all pairs; pairs that rest on too few rows are grey."""
-    many = len(groups) > 7
-    side = {"type": "nominal", "title": None, "sort": None}
-    reliable = "datum.small == null"
-    told = _tip(
-        ("one", "group", None),
-        ("other", "and", None),
-        ("ks", "distance", ".3f"),
-        ("low", "from", ".3f"),
-        ("high", "to", ".3f"),
-        ("small", "too few rows", None),
-    )
-    body = {
-        "encoding": {
-            "x": {
-                **side,
-                "field": "other",
-                "scale": {"domain": list(groups[:-1])},
-                "axis": {"labelLimit": 110, "labelAngle": -40, "domain": False, "ticks": False},
-            },
-            "y": {
-                **side,
-                "field": "one",
-                "scale": {"domain": list(groups[1:])},
-                "axis": {"labelLimit": 110, "domain": False, "ticks": False, "grid": False},
-            },
-            "tooltip": told,
-        },
-        "layer": [
-            {
-                "transform": [{"filter": reliable}],
-                "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1},
-                "encoding": {
-                    "color": {
-                        "field": "ks",
-                        "type": "quantitative",
-                        "title": "distance",
-                        "scale": {"scheme": "viridis", "reverse": True, "domain": [0, 1]},
-                        "legend": {"gradientLength": 120, "titleOrient": "left"},
-                    }
-                },
-            },
-            {
-                "transform": [{"filter": f"!({reliable})"}],
-                "mark": {"type": "rect", "color": "#b8b8b8", "stroke": "#ffffff", "strokeWidth": 1},
-            },
-            {
-                "mark": {"type": "text", "fontSize": 9 if many else 12, "baseline": "middle"},
-                "encoding": {
-                    "text": {"field": "ks", "type": "quantitative", "format": ".2f"},
-                    "color": {
-                        "condition": {"test": f"{reliable} && datum.ks > 0.45", "value": "#ffffff"},
-                        "value": "#1b1b1b",
-                    },
-                },
-            },
-        ],
-    }
-    return _chart(max(120, 30 * len(groups)), body, description)
-
-
-def crossed(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    names: Sequence[str],
-    ends: tuple[float, float],
-    description: str,
-) -> Spec:
-    """Return a cell for each combination of two group columns: where its positives stand on average."""
-    reliable = "datum.small == null"
-    told = _tip(
-        ("row", names[0], None),
-        ("column", names[1], None),
-        ("rank", "mean rank, %", ".1f"),
-        ("rows", "rows", ",.0f"),
-        ("small", "too few rows", None),
-    )
-    body = {
-        "encoding": {
-            "x": {
-                "field": "column",
-                "type": "nominal",
-                "title": names[1],
-                "sort": None,
-                "scale": {"domain": list(columns)},
-                "axis": {"labelAngle": -40, "labelLimit": 110, "domain": False, "ticks": False},
-            },
-            "y": {
-                "field": "row",
-                "type": "nominal",
-                "title": names[0],
-                "sort": None,
-                "scale": {"domain": list(rows)},
-                "axis": {"labelLimit": 110, "domain": False, "ticks": False, "grid": False},
-            },
-            "tooltip": told,
-        },
-        "layer": [
-            {
-                "transform": [{"filter": reliable}],
-                "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1},
-                "encoding": {
-                    "color": {
-                        "field": "rank",
-                        "type": "quantitative",
-                        "title": "mean rank, %",
-                        "scale": {"scheme": "cividis", "domain": list(ends)},
-                        "legend": {"gradientLength": 120, "titleOrient": "left"},
-                    }
-                },
-            },
-            {
-                "transform": [{"filter": f"!({reliable})"}],
-                "mark": {"type": "rect", "color": "#b8b8b8", "stroke": "#ffffff", "strokeWidth": 1},
-            },
-            {
-                "mark": {"type": "text", "fontSize": 12},
-                "encoding": {
-                    "text": {"field": "rank", "type": "quantitative", "format": ".0f"},
-                    "color": {
-                        "condition": {
-                            "test": f"{reliable} && datum.rank < {(ends[0] + ends[1]) / 2:.4g}",
-                            "value": "#ffffff",
-                        },
-                        "value": "#1b1b1b",
-                    },
-                },
-            },
-        ],
-    }
-    return _chart(max(110, 40 * len(rows)), body, description)
+    return framed(260, body, description)

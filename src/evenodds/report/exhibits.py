@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.audit import Figure
-from evenodds.report import charts, words
+from evenodds.report import charts, matrices, words
 from evenodds.report.charts import Spec
 from evenodds.report.facts import Facts, Gap, State
 from evenodds.report.shapes import PARTS
@@ -270,7 +270,7 @@ def _maps(facts: Facts) -> Iterator[Exhibit]:
             "the darker, the more of them. On the diagonal nothing moves."
         )
         field = Field("share", "% of them", moving=[flow(state) for state in facts.after], sparse=True)
-        spec = charts.heat(PARTS, alt)
+        spec = matrices.heat(PARTS, alt)
         yield Exhibit(
             f"kernel-{at}", "kernel", f"Where items of {group} go", alt, spec, Table(dims, (field,))
         )
@@ -306,7 +306,7 @@ def _pairs(facts: Facts) -> Iterator[Exhibit]:
                 ]
             said = "as logged" if side == "before" else "corrected"
             alt = f"The distance of each pair of groups ({_listed(groups)}) among {items}, {side} the correction."
-            spec = charts.pairs(groups, alt)
+            spec = matrices.pairs(groups, alt)
             title = f"{items[0].upper()}{items[1:]}, {said}"
             yield Exhibit(f"pairs-{label}-{side}", "pairs", title, alt, spec, Table(dims, (*fields, small)))
 
@@ -344,7 +344,7 @@ def _crossed(facts: Facts) -> Iterator[Exhibit]:
         )
         alt = f"Mean rank of qualified items for each combination of {names[0]} and {names[1]}, {side} the correction."
         title = f"Mean rank of qualified items, {'as logged' if side == 'before' else 'corrected'}"
-        spec = charts.crossed(rows, columns, names, ends, alt)
+        spec = matrices.crossed(rows, columns, names, ends, alt)
         yield Exhibit(f"crossed-{side}", "pairs", title, alt, spec, Table(dims, (field, count, small)))
 
 

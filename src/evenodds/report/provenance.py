@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from html import escape
 
-from evenodds.report import words
+from evenodds.report import notes, words
 from evenodds.report.facts import Facts
 
 Told = dict[str, list[str]]
@@ -42,7 +42,7 @@ def _quality(facts: Facts) -> Iterator[tuple[str, str]]:
     positives = sum(group.positives for group in facts.groups)
     weighted = " (sums of row weights)" if about.weighted else ""
     yield "Rows counted", f"{words.whole(facts.rows)}, with {words.whole(positives)} positives{weighted}"
-    yield "Rows dropped", words.rows_note()
+    yield "Rows dropped", notes.rows_note()
     unknown = [group for group in facts.groups if group.own is None]
     if unknown:
         listed = words.listed([f"{group.group} ({words.whole(group.rows)} rows)" for group in unknown], 12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
-from evenodds.report import words
+from evenodds.report import notes, words
 from evenodds.report.exhibits import lit
 from evenodds.report.facts import Facts, GroupCounts
 from evenodds.report.provenance import data_quality, provenance
@@ -82,11 +82,11 @@ def verdict(facts: Facts, told: Told, drawn: Drawn) -> str:
 <dl class="cards">{"".join(cards)}</dl>
 <div class="answers">
 <div><h2>How unfair, and to whom?</h2><p>{escape(words.whom(facts, before))} {escape(words.how_unfair(facts))}</p></div>
-<div><h2>How sure is that?</h2><p>{escape(words.how_sure(facts))}</p>{paragraph(words.in_sample(facts))}</div>
+<div><h2>How sure is that?</h2><p>{escape(words.how_sure(facts))}</p>{paragraph(notes.in_sample(facts))}</div>
 <div><h2>What does the correction do?</h2><p>{moving(facts, told, "after")} {moving(facts, told, "parity")}</p></div>
 <div><h2>What does it cost, or gain?</h2><p>{moving(facts, told, "gains")}</p></div>
 </div>
-{paragraph(words.definition(facts), "soft")}
+{paragraph(notes.definition(facts), "soft")}
 </section>
 <div class="strength" role="group" aria-label="Strength of the correction">
 <div class="row"><label for="alpha">Strength of the correction (alpha)</label>
@@ -130,7 +130,7 @@ def scores(facts: Facts, told: Told, drawn: Drawn) -> str:
             "Each line shows how the scores of one group’s items are spread. Where the lines lie on each "
             "other, a cut-off at any score treats the groups alike."
         )
-        + paragraph(words.which_labels(facts))
+        + paragraph(notes.which_labels(facts))
         + paragraph(_of_many(facts), "soft")
         + grid(drawn("scores"))
         + "</section>"
@@ -170,15 +170,15 @@ def exposure(facts: Facts, told: Told, drawn: Drawn) -> str:
             )
         )
     parts.append(grid([*drawn("exposure"), *drawn("bias")]))
-    parts += ["<h3>How far the curve of positions can be trusted</h3>", paragraph(words.assumption(facts))]
+    parts += ["<h3>How far the curve of positions can be trusted</h3>", paragraph(notes.assumption(facts))]
     if facts.bias.method != "none":
-        parts.append(paragraph(words.bias_note(facts), "soft"))
+        parts.append(paragraph(notes.bias_note(facts), "soft"))
     return "".join(parts) + "</section>"
 
 
 def movers(facts: Facts, told: Told, drawn: Drawn) -> str:
     """Return who moves up and down, and by how much."""
-    parts = [heading("movers", "Who moves, and how far?"), paragraph(words.movers_note(facts))]
+    parts = [heading("movers", "Who moves, and how far?"), paragraph(notes.movers_note(facts))]
     shown = order(facts)
     head = ["group", "#rows", "#positives"]
     positioned, seen = facts.before.shares is not None, facts.before.parity is not None
@@ -211,7 +211,7 @@ def movers(facts: Facts, told: Told, drawn: Drawn) -> str:
         parts.append(
             paragraph(f"The {GROUPS} largest groups; {left} more are in evenodds audit --json.", "soft")
         )
-    parts.append(paragraph(words.table_note(facts), "soft"))
+    parts.append(paragraph(notes.table_note(facts), "soft"))
     parts.append(_small(facts.groups))
     return "".join(parts) + grid(drawn("movers")) + grid(drawn("kernel"), "small") + "</section>"
 
@@ -255,13 +255,13 @@ def pairs(facts: Facts, told: Told, drawn: Drawn) -> str:
         note = f" ({escape(gap.small)})" if gap.small else ""
         lines.append(
             f"<tr{' class=grey' if gap.small else ''}><th "
-            f"scope=row>{escape(words.given(facts, gap))}</th><td>{escape(' / '.join(gap.groups))}{note}</td><td "
+            f"scope=row>{escape(notes.given(facts, gap))}</th><td>{escape(' / '.join(gap.groups))}{note}</td><td "
             f"class=n>{escape(words.with_range(gap.ks))}</td><td "
             f"class=n>{escape(words.chance(gap.p) or '–')}</td><td "
             f"class=n>{moving(facts, told, f'gap-{place}')}</td></tr>"
         )
     parts.append("<h3>In numbers</h3>")
-    parts.append(paragraph(words.gaps_note(facts), "soft"))
+    parts.append(paragraph(notes.gaps_note(facts), "soft"))
     parts.append(
         table(["among", "groups", "#before", "#chance", "#after"], lines, "Distances with 95 % intervals")
     )
@@ -280,7 +280,7 @@ def pairs(facts: Facts, told: Told, drawn: Drawn) -> str:
 def promise(facts: Facts, told: Told, drawn: Drawn) -> str:
     """Return what the criterion promises."""
     del told, drawn
-    listed = "".join(f"<li>{escape(line)}</li>" for line in words.promise(facts))
+    listed = "".join(f"<li>{escape(line)}</li>" for line in notes.promise(facts))
     return (
         heading("promise", "What the correction promises, and what it does not")
         + f"<ul>{listed}</ul></section>"
