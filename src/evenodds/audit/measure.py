@@ -12,6 +12,7 @@ from evenodds.audit.after import Fair, Masses, look_ahead
 from evenodds.audit.distances import Comparison, adjusted
 from evenodds.audit.figures import exposure_figures, group_figures
 from evenodds.audit.intervals import Figure, area_under_curve, positive, share
+from evenodds.audit.models import fitted_on, promised, strangers
 from evenodds.audit.replicates import MIN_FOLDS, replicates
 from evenodds.audit.result import (
     Audit,
@@ -138,7 +139,7 @@ class Auditor:
     def run(self) -> Audit:
         """Compute everything."""
         tally, model = self.tally, self.model
-        strangers = [] if model is None else _strangers(model, tally)
+        unseen = [] if model is None else strangers(model, tally)
         distances = self.distances()
         if not any(distance.label for distance in distances):
             raise TallyError(
@@ -154,7 +155,7 @@ class Auditor:
             parity=() if figures is None else self._parity(*figures),
             positions=() if figures is None else self._positions(*figures),
             position_bias=self.bias,
-            notes=(*self.bias.notes, *strangers, *self._remarks(), *self.notes),
+            notes=(*self.bias.notes, *unseen, *self._remarks(), *self.notes),
             folds=None if self.made is None else self.made.folds,
             unit=None if self.made is None else ("impression" if tally.folds is None else "query"),
             outcomes=tally.roles.outcomes,
@@ -379,46 +380,6 @@ class Auditor:
             part = f"{100 * self.compare.outer:.0f} % of a Wasserstein distance"
             said.append(f"{part} lies in the outermost score cells: outliers?")
         return said
-
-
-def _strangers(model: Reranker, tally: Tally) -> list[str]:
-    """Say which groups the model has not seen; refuse a log of which it has seen none."""
-    codes = model.rows_of(tally)
-    unseen = codes == model.index_.unknown
-    if unseen.all():
-        known = ", ".join(map(group_name, model.groups_))
-        raise TallyError(
-            f"none of the log's groups ({', '.join(map(group_name, tally.groups))}) is in the model, which has "
-            f"{known} by {'/'.join(model.group_columns_)}",
-            hint="is this the group column that the model was fitted on?",
-        )
-    if model.unknown == "error":
-        columns = tuple(list(column) for column in zip(*tally.groups, strict=True))
-        model.index_.check_known(codes, columns)
-    policy = "takes the pooled map" if model.unknown == "pooled" else "keeps its scores"
-    return [
-        f"group {group_name(tally.groups[place])} is not in the model: it {policy}"
-        for place in np.flatnonzero(unseen)
-    ]
-
-
-def fitted_on(model: Reranker, tally: Tally) -> bool:
-    """Whether a model has seen this log; by the names of its sources, if it was read from a file."""
-    shared = set(model.fitted_on_["sources"]) & set(tally.sources)
-    if model.tally_ is None:
-        return bool(shared)
-    # Tables in memory have no names of their own, files have.
-    named = any(not name.startswith("<") for name in shared)
-    return named or model.tally_ is tally or model.tally_.equals(tally)
-
-
-def promised(model: Reranker | None, labels: int) -> tuple[int, ...]:
-    """Return the labels that a model equalises."""
-    if model is None or model.criterion != "odds":
-        return tuple(range(1, labels))
-    epsilon = getattr(model, "epsilon", None)
-    given = np.zeros(labels) if epsilon is None else np.broadcast_to(np.asarray(epsilon, float), (labels,))
-    return tuple(int(label) for label in np.flatnonzero(np.isfinite(given))) or tuple(range(labels))
 
 
 def _why_small(evidence: Floats) -> str | None:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenodds.audit.intervals import Figure, holm
-from evenodds.audit.measure import SMALL, promised
+from evenodds.audit.measure import SMALL
+from evenodds.audit.models import promised
 from evenodds.audit.replicates import MIN_FOLDS
 from evenodds.drift.pairs import Pairs
 from evenodds.drift.result import Change, Distribution, Drift, PairNow, Rate, Status, Weight, Weights
